@@ -13,16 +13,16 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from shared.app import ROUTES
+from shared.app import ROUTES, handle_call
 from shared.bootstrap.build import start
 from shared.domain.errors import ChatError, ClientDisconnected
 from shared.domain.events import ByteStream
 from shared.http.call import Call, Reply
-from shared.protocols.route import EVERY_METHOD, Route, function_name
+from shared.protocols.exchange import EVERY_METHOD, Route, function_name
 from shared.settings import key_requirements
 from shared.telemetry.access_log import QueryStripper, log_to_stdout, quiet_libraries
 
-# The host responds to unlisted methods with an empty 404: the service rejects them instead.
+# The host responds to unlisted methods with an empty 404: the app rejects them instead.
 METHODS = list(EVERY_METHOD)
 
 EMPTY_ROUTE = "{path:maxlength(0)?}"  # an empty string would mean the function's name
@@ -38,7 +38,7 @@ KEYS = key_requirements(os.environ)
 LEVEL = func.AuthLevel.FUNCTION if KEYS.callers else func.AuthLevel.ANONYMOUS
 ADMIN = func.AuthLevel.ADMIN if KEYS.admins else LEVEL
 app = func.FunctionApp(http_auth_level=LEVEL)
-service = start(os.environ)
+chat_app = start(os.environ)
 
 
 def add_function(route: Route, name: str, methods: list[str], level: func.AuthLevel) -> None:
@@ -65,7 +65,7 @@ for each in ROUTES.values():
 
 
 async def reply(req: Request, route: str) -> Response:
-    """Pass a request to the service, and its reply to the web server."""
+    """Pass a request to the app, and its reply to the web server."""
     headers = {name.lower(): value for name, value in req.headers.items()}
     request_id = headers.get("x-ms-invocation-id", "")  # set by the platform
     if not re.fullmatch(r"[\w-]{1,64}", request_id, re.ASCII):
@@ -75,7 +75,7 @@ async def reply(req: Request, route: str) -> Response:
     call = Call(
         route, req.method, headers, read_body(req), req.is_disconnected, request_id, path, query
     )
-    return make_response(await service.reply(call))
+    return make_response(await handle_call(chat_app, call))
 
 
 async def read_body(req: Request) -> AsyncIterator[bytes]:

@@ -16,15 +16,15 @@ from tempfile import TemporaryDirectory
 from bench.requests import CONVERSATION, ENDPOINTS, INTERACTION, RESPONSES, Endpoint
 from bench.rows import Row
 from bench.schemas import TEXT, TEXTS, Place, sample
-from shared.app import Service
 from shared.http.auth import LOCAL_OWNER
 from shared.http.body import MAX_CONTAINERS
 from shared.http.call import Limits
 from shared.http.json_encoding import dumps
 from shared.memory.base import Memory
+from shared.protocols.exchange import App
 from shared.retrieval.search_scope import SearchScope
 from tests.support.calls import ask, call, local_service
-from tests.support.fakes import FakeModel, engine
+from tests.support.fakes import FakeModel, make_rag
 from tests.support.stores import sqlite_memory
 
 LARGEST_BODY = Limits().json_bytes
@@ -64,10 +64,10 @@ class Flow:
         request = call(endpoint.route, body, method=endpoint.method, path=path)
         return ask(request, self._service()).status
 
-    def _service(self) -> Service:
+    def _service(self) -> App:
         model = FakeModel(max_prompt_tokens=10**9)
         scope = SearchScope(TEXTS["endpoint"], sample(TEXT), filters=True)
-        rag = engine(model, client_prompts=True)
+        rag = make_rag(model, client_prompts=True)
         return local_service(rag, memory=self.memory, search_scope=scope)
 
     def _continue(self, count: int) -> bytes:
@@ -99,7 +99,7 @@ def _count_containers(body: bytes) -> int:
 def open_flow() -> Iterator[Flow]:
     """Store a chain of responses, until the block ends."""
     with TemporaryDirectory() as folder, sqlite_memory(Path(folder)) as memory:
-        service = local_service(engine(), memory=memory)
+        service = local_service(make_rag(), memory=memory)
         reply = ask(call(RESPONSES, {"input": "a"}), service)
         yield asyncio.run(_store_chain(memory, reply.json["id"].removeprefix("resp_")))
 

@@ -34,12 +34,12 @@ from shared.protocols import feedback, message_json
 from shared.protocols.ai_chat import images, output_text
 from shared.protocols.ai_chat import request as ai_chat
 from shared.protocols.aog import request as aog
+from shared.protocols.exchange import EVERY_METHOD, Route
 from shared.protocols.mcp import tools as mcp
 from shared.protocols.openai import request as openai
 from shared.protocols.openai.responses import items, tools
 from shared.protocols.openai.responses import request as responses
 from shared.protocols.opensearch import generation, memory, pipelines
-from shared.protocols.route import EVERY_METHOD, Route
 
 Json = dict[str, Any]
 QUESTION = {"role": "user", "content": "What is in Plus?"}

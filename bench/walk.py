@@ -23,6 +23,7 @@ from typing import Any
 
 import trustme
 
+from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.settings import read_settings
 from tests.integration.test_identity import AZ, write_cli
@@ -115,7 +116,7 @@ async def ask(settings: dict[str, str]) -> Walk:
     for walk in walks:
         sys.setprofile(walk.record)
         try:
-            reply = await read(await service.reply(call("/chat/stream")))
+            reply = await read(await handle_call(service, call("/chat/stream")))
         finally:
             sys.setprofile(None)
         if b"a.md" not in reply.data or b'"error"' in reply.data:

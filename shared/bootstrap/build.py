@@ -1,4 +1,4 @@
-"""Builds the service of the settings: its adapters, policies and limits."""
+"""Builds the app of the settings: its adapters, policies and limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from shared.app import Service
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.factories import import_factory
 from shared.bootstrap.files import make_files
@@ -23,6 +22,7 @@ from shared.http.call import Limits
 from shared.http.capacity import AnswerSlots
 from shared.http.cross_origin import CrossOriginPolicy, origin_of
 from shared.models.router import Router
+from shared.protocols.exchange import App
 from shared.rag.flow import Rag
 from shared.rag.prompt import read_prompts
 from shared.retrieval.base import LimitedRetriever, Retriever
@@ -34,8 +34,8 @@ EXPORTERS = {"azure-monitor": "azure.monitor.opentelemetry.exporter:AzureMonitor
 log = logging.getLogger("chat")
 
 
-def start(environment: Mapping[str, str]) -> Service:
-    """Build the service of an environment; if that fails, one that reports the problems.
+def start(environment: Mapping[str, str]) -> App:
+    """Build the app of an environment; if that fails, one that reports the problems.
 
     An app that fails to load would give its operator no message.
     """
@@ -46,10 +46,10 @@ def start(environment: Mapping[str, str]) -> Service:
     except SettingsError as error:
         for problem in error.problems:
             log.error("settings: %s", problem, exc_info=error.__cause__)
-        return _make_broken_service(error.problems)
+        return _make_broken_app(error.problems)
     except Exception as error:
         log.error("start failed", exc_info=error)
-        return _make_broken_service(("The app could not start: see its log.",))
+        return _make_broken_app(("The app could not start: see its log.",))
 
 
 @contextmanager
@@ -78,26 +78,26 @@ def _warn_of_misspelt_settings(environment: Mapping[str, str]) -> None:
             log.warning("settings: local.settings.json: %s", sentence)
 
 
-def _make_broken_service(problems: tuple[str, ...]) -> Service:
-    """Make a service that answers 503. It asks for no key: it cannot know the right one."""
-    return Service(problems=problems, api_key=ApiKeyPolicy(allow_anonymous=True))
+def _make_broken_app(problems: tuple[str, ...]) -> App:
+    """Make an app that answers 503. It asks for no key: it cannot know the right one."""
+    return App(problems=problems, api_key=ApiKeyPolicy(allow_anonymous=True))
 
 
-def build(settings: Settings) -> Service:
-    """Build the service and log its parts. Imports only the adapters in use.
+def build(settings: Settings) -> App:
+    """Build the app and log its parts. Imports only the adapters in use.
 
     Raises SettingsError.
     """
     clients = Clients(settings)
     models, retriever = make_router(clients), make_retriever(clients)
     files, memory = make_files(clients, retriever), make_memory(clients)
-    service = Service(
+    app = App(
         files=files,
         memory=memory,
         stores_every_chat=settings.conversations == "always",
         chat_answers=settings.chat_answers,
         index=settings.azure_search_index or "documents",
-        engine=_make_rag(settings, models, retriever),
+        rag=_make_rag(settings, models, retriever),
         access=AccessPolicy(
             settings.website_auth_enabled,
             settings.force_security_filters,
@@ -123,10 +123,10 @@ def build(settings: Settings) -> Service:
         ),
         health=make_health(clients, models, retriever, {"files": files, "memory": memory}),
     )
-    names = " ".join(f"{kind}={name}" for kind, name in service.health.names.items())
+    names = " ".join(f"{kind}={name}" for kind, name in app.health.names.items())
     log.info("start: %s%s", names, _describe_index(retriever))
     clients.prefetch_tokens()
-    return service
+    return app
 
 
 def _describe_index(retriever: Retriever) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from shared.domain.events import Answer, ByteStream, Context, Delta, Event, Events, collect
 from shared.domain.request import ChatRequest
 from shared.domain.threads import run_in_thread_if
-from shared.http.body import Body, read_body
+from shared.http.body import Body
 from shared.http.call import Reply, cancel_on_disconnect
 from shared.http.json_encoding import Json, negotiate_media_type
 from shared.memory.chat_history import AnswerStore
@@ -87,21 +87,14 @@ class ChatProtocol(ErrorFormat):
 
     media_type: str
     parse: Callable[[Body], ChatRequest]
-    answer: Callable[[ChatRequest, Answer], Json]
-    stream: Stream
+    write_answer: Callable[[ChatRequest, Answer], Json]
+    write_stream: Stream
     prompt_builder: PromptBuilder = COMPOSED
 
 
 def streams(exchange: Exchange) -> bool:
     """Return whether the answer to a request is a stream, by its route or the body's `stream`."""
     return exchange.call.route.endswith("/stream") or bool(exchange.body.get("stream"))
-
-
-async def begin(exchange: Exchange, forms: bool) -> Body:
-    """Begin to trace a chat and read its body, with `forms` also a form. Raises ChatErrors."""
-    exchange.app.answer_slots.check()  # before the body of a question is read that is refused
-    exchange.trace()
-    return await read_body(exchange.call, exchange.app.limits, forms, exchange.acquire_slot)
 
 
 async def read_request(exchange: Exchange, protocol: ChatProtocol, body: Body) -> ChatRequest:
@@ -131,11 +124,11 @@ async def respond(
     deadline, call = exchange.deadline, exchange.call
     model_deadline = deadline - (exchange.app.limits.storage_seconds if history else 0)
     options = StreamOptions(request, exchange.record, deadline, model_deadline, history, transforms)
-    engine = replace(exchange.engine, prompt_builder=protocol.prompt_builder)
-    events = stream_answer(engine, options)
+    rag = replace(exchange.rag, prompt_builder=protocol.prompt_builder)
+    events = stream_answer(rag, options)
     if not streams(exchange):
         whole = await cancel_on_disconnect(collect(events), call.is_disconnected)
-        return exchange.json_reply(protocol.answer(request, whole))
-    lines = protocol.stream(request, events, exchange.late_error)
+        return exchange.json_reply(protocol.write_answer(request, whole))
+    lines = protocol.write_stream(request, events, exchange.write_late_error)
     kind = negotiate_media_type(call.headers.get("accept", ""), protocol.media_type)
     return Reply(200, kind, b"", exchange.headers, lines, deadline)

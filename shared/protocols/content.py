@@ -21,8 +21,7 @@ from shared.files.headers import (
 )
 from shared.http.call import Call, Reply, cancel_on_disconnect
 from shared.protocols import context_json
-from shared.protocols.exchange import Exchange
-from shared.protocols.route import READ, Route
+from shared.protocols.exchange import READ, Exchange, Route
 from shared.retrieval.base import Retriever
 
 HEAD = 64 * 1024  # bytes of a text that its charset is guessed from
@@ -60,7 +59,7 @@ def _is_inside(name: str) -> bool:
 
 async def content(exchange: Exchange) -> Reply:
     """Answer a call until its deadline. Raises ChatErrors."""
-    work = _open(exchange, exchange.engine.retriever)
+    work = _open(exchange, exchange.rag.retriever)
     return await cancel_on_disconnect(work, exchange.call.is_disconnected)
 
 

@@ -141,4 +141,4 @@ def _hit(source: Source) -> Json:
     }
 
 
-ERRORS = ErrorFormat(name="-", error=write_error)
+ERRORS = ErrorFormat(name="-", write_error=write_error)

@@ -1,21 +1,29 @@
-"""The exchange of a call and its reply: what a handler needs, and how errors are written."""
+"""Routes, and the exchange of one call and its reply, from the first byte to the log line."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from shared.domain.errors import ChatError, DeadlineExceeded, Misconfigured
+from shared.domain.errors import (
+    ChatError,
+    ClientDisconnected,
+    DeadlineExceeded,
+    MethodNotAllowed,
+    Misconfigured,
+)
 from shared.domain.events import ByteStream
 from shared.domain.request import RequestMetadata, User
 from shared.files.base import Files
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
-from shared.http.call import Call, Limits, Reply, cancel_on_disconnect
+from shared.http.body import Body, read_body
+from shared.http.call import Call, Limits, Reply, cancel_on_disconnect, without_long_headers
 from shared.http.capacity import LOOKUPS_AT_ONCE, AnswerSlots
 from shared.http.cross_origin import CrossOriginPolicy
 from shared.http.health import Health
@@ -28,94 +36,189 @@ from shared.telemetry.spans import NOOP_TRACER, Tracer
 
 T = TypeVar("T")
 JSON = "application/json"
+READ = ("GET", "HEAD")
+EVERY_METHOD = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
 CLIENT_GONE = "client gone"  # the outcome of a request whose client left
+CLIENT_CLOSED_REQUEST = 499  # what proxies log for a client that left; nobody receives it
+# Headers of every response; a page of another origin may read the exposed ones.
+COMMON_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Access-Control-Expose-Headers": "Retry-After, x-chat-notice, x-request-id",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """The parts of the app."""
+
+    rag: Rag | None = None  # None if settings are wrong
+    access: AccessPolicy = field(default_factory=AccessPolicy)
+    limits: Limits = field(default_factory=Limits)
+    health: Health = field(default_factory=lambda: Health({}))
+    files: Files | None = None  # the files that citations refer to
+    memory: Memory | None = None  # stored conversations
+    # Chats are stored in `memory` although their state does not ask for it.
+    stores_every_chat: bool = False
+    chat_answers: str = "message"  # holds the answer to a chat with `session_state`
+    index: str = "documents"  # the name of the index for OpenSearch's clients
+    api_key: ApiKeyPolicy = field(default_factory=ApiKeyPolicy)
+    search_scope: SearchScope = field(default_factory=SearchScope)  # for a request's data source
+    links: str = ""  # the beginning of links to documents
+    # The app's own address, for absolute links of clients that are no web pages; empty if unknown.
+    base_url: str = ""
+    tracer: Tracer = NOOP_TRACER
+    cross_origin: CrossOriginPolicy = field(default_factory=CrossOriginPolicy)
+    problems: tuple[str, ...] = ()  # sentences about wrong settings
+    has_page: bool = True
+    answer_slots: AnswerSlots = field(default_factory=AnswerSlots)  # one for each answer
+    # What reads the index without an answer waits for one of these.
+    lookups: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LOOKUPS_AT_ONCE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorFormat:
-    """How a protocol writes an error. `error` gets the request's body, None if it is not parsed.
+    """How a protocol writes an error, given the request's body: None if it is not parsed."""
 
-    `status` and `headers` are those of the error, unless the protocol has others.
-    """
-
-    name: str
-    error: Callable[[ChatError, Any], Json]
+    name: str  # of the protocol, in the log
+    write_error: Callable[[ChatError, Any], Json]
+    # Those of the error, unless the protocol has others.
     status: Callable[[ChatError, Any], int] = lambda failure, _body: failure.status
     headers: Callable[[ChatError], Mapping[str, str]] = lambda failure: failure.headers
 
 
-@dataclass(frozen=True, slots=True)
-class AppContext:
-    """The parts of the app. `problems` describe wrong settings: then `engine` is None.
-
-    `routes` are the paths that it answers.
-
-    `search_scope` checks the data source of a request.
-    `files` serves the files that citations refer to, `memory` stores conversations; None without.
-    `stores_every_chat`: chats are stored there although their state does not ask for it.
-    `chat_answers`: the member that holds the answer to a chat with `session_state`.
-    `index` is the name of the index for OpenSearch's clients, `links` the beginning of links to
-    documents, `base_url` the app's own address, empty if unknown: for absolute links of clients
-    that are no web pages. `cross_origin` restricts the pages that may call. Each answer in progress
-    has one of `answer_slots`; what reads the index without an answer waits for one of `lookups`.
-    """
-
-    engine: Rag | None = None
-    access: AccessPolicy = field(default_factory=AccessPolicy)
-    limits: Limits = field(default_factory=Limits)
-    health: Health = field(default_factory=lambda: Health({}))
-    files: Files | None = None
-    memory: Memory | None = None
-    stores_every_chat: bool = False
-    chat_answers: str = "message"
-    index: str = "documents"
-    api_key: ApiKeyPolicy = field(default_factory=ApiKeyPolicy)
-    search_scope: SearchScope = field(default_factory=SearchScope)
-    links: str = ""
-    base_url: str = ""
-    tracer: Tracer = NOOP_TRACER
-    cross_origin: CrossOriginPolicy = field(default_factory=CrossOriginPolicy)
-    problems: tuple[str, ...] = ()
-    has_page: bool = True
-    answer_slots: AnswerSlots = field(default_factory=AnswerSlots)
-    lookups: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LOOKUPS_AT_ONCE))
-    routes: Collection[str] = ()
-
-
 @dataclass
 class Exchange:
-    """A call, the app that answers it until `deadline` (the event loop's clock), its log line.
+    """A call and its reply: `run` is the whole way of both."""
 
-    `errors` is the format of the route, and `body` is None, until `identify`. `headers` are those
-    of a successful reply: a transform of a stream may add to them until its first line is sent.
-    `cleanup` is closed at the end of the reply, however it ends.
-    """
-
-    app: AppContext
+    app: App
     call: Call
-    record: AccessLog
-    errors: ErrorFormat
-    deadline: float
-    body: Any = None
+    routes: Mapping[str, Route]  # of the app, by path
+    body: Any = None  # JSON, when it is parsed
+    # Of a successful reply: a transform of a stream may add some until its first line is sent.
     headers: dict[str, str] = field(default_factory=lambda: {"Cache-Control": "no-store"})
-    cleanup: ExitStack = field(default_factory=ExitStack)
+    route: Route = field(init=False)
+    record: AccessLog = field(init=False)  # the log line
+    errors: ErrorFormat = field(init=False)  # of the route, until `identify`
+    deadline: float = field(init=False)  # of the whole reply, by the event loop's clock
+    cleanup: ExitStack = field(default_factory=ExitStack)  # releases the slot
+
+    def __post_init__(self) -> None:
+        call, limits = self.call, self.app.limits
+        self.call = replace(call, headers=without_long_headers(call.headers))
+        self.route = self.routes[call.route]
+        self.record, self.errors = AccessLog(call.id, call.method, call.route), self.route.errors
+        self.deadline = asyncio.get_running_loop().time() + limits.request_seconds
+
+    async def run(self) -> Reply:
+        """Answer the call. Never raises, but for being cancelled."""
+        with self.cleanup as cleanup:
+            reply = await self._reply()
+            self.record.status = reply.status
+            if reply.rest is None:
+                self.record.write()
+            else:
+                self.cleanup = cleanup.pop_all()  # for `_send`
+        headers = {**reply.headers, **COMMON_HEADERS, "x-request-id": self.call.id}
+        body = b"" if self.call.method == "HEAD" else reply.body
+        return replace(reply, headers=headers, body=body)
+
+    async def _reply(self) -> Reply:
+        """Return the handler's reply with its first chunk, or that of an error before it."""
+        call, route = self.call, self.route
+        try:
+            self.app.cross_origin.check(call.method, call.headers)
+            usage = route.usage or f"{', '.join(route.methods)} {route.path}"
+            check_method(call.method, route.methods, usage)
+            return await self._pull_first(await route.handler(self))
+        except ChatError as failure:
+            return self._error_reply(failure)
+        except ClientDisconnected:
+            self.record.outcome = CLIENT_GONE
+            return Reply(CLIENT_CLOSED_REQUEST, JSON, b"")
+        except Exception as bug:
+            self.record.log_exception(bug)
+            return self._error_reply(ChatError())
+
+    async def _pull_first(self, reply: Reply) -> Reply:
+        """Return a reply with the first chunk of its stream. Raises what fails until then."""
+        if reply.rest is None:
+            return reply
+        rest = self._send(reply.rest)
+        first = await cancel_on_disconnect(anext(rest), self.call.is_disconnected)
+        return replace(reply, body=first, rest=rest)
+
+    async def _send(self, chunks: ByteStream) -> ByteStream:
+        """Pass the chunks of a reply through, and write the log line at their end.
+
+        Raises ChatErrors: most protocols write them as the last chunk, with `write_late_error`.
+        """
+        started = False
+        self.record.outcome = CLIENT_GONE  # until the end is reached, or an error is logged
+        try:
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    started = True
+                    yield chunk
+            if self.record.outcome == CLIENT_GONE:
+                self.record.outcome = "ok"
+        except Exception as failure:
+            if not started:
+                raise
+            raise self._log_failure(failure) from None
+        finally:
+            if started:
+                self.record.write()
+                self.cleanup.close()
+
+    def _error_reply(self, failure: ChatError) -> Reply:
+        self.record.record_failure(failure)
+        body = dumps(self.errors.write_error(failure, self.body))
+        status = self.errors.status(failure, self.body)
+        return Reply(status, JSON, body, dict(self.errors.headers(failure)))
+
+    def write_late_error(self, failure: Exception) -> Json:
+        """Log a failure after the start of a stream and return its JSON."""
+        return self.errors.write_error(self._log_failure(failure), self.body)
+
+    def _log_failure(self, failure: Exception) -> ChatError:
+        """Log a late failure and return the error that the caller may see."""
+        if not isinstance(failure, ChatError):
+            self.record.log_exception(failure)
+            failure = ChatError()
+        self.record.record_failure(failure)
+        return failure
 
     @cached_property
-    def engine(self) -> Rag:
-        """The parts of an answer, traced after `trace`. Raises Misconfigured."""
-        if self.app.engine is None:
+    def rag(self) -> Rag:
+        """The parts of an answer, traced after `start_span`. Raises Misconfigured."""
+        if self.app.rag is None:
             raise Misconfigured
-        return self.app.engine
+        return self.app.rag
 
-    def acquire_slot(self) -> None:
-        """Count this answer among those in progress, until its end.
+    def start_span(self) -> None:
+        """Start the span of this call, which ends with the log line. Raises Misconfigured."""
+        call, tracer = self.call, self.app.tracer
+        self.record.span = tracer.start_request(f"{call.method} {call.route}", call.headers)
+        self.rag = replace(self.rag, span=self.record.span)
+
+    def take_slot(self) -> None:
+        """Take one of the slots for answers until the end of the reply.
 
         Raises Overloaded, TooManyRequests.
         """
         user = self.app.access.get_oid(self.call.headers)
         self.cleanup.callback(self.app.answer_slots.acquire(user))
 
-    async def run(self, work: Awaitable[T]) -> T:
+    async def read_body(self, forms: bool = False) -> Body:
+        """Read the body of a question, with `forms` also a form, and take a slot for its answer.
+
+        Raises ChatErrors.
+        """
+        self.app.answer_slots.check()  # before the body of a question is read that is refused
+        self.start_span()
+        return await read_body(self.call, self.app.limits, forms, self.take_slot)
+
+    async def wait_for(self, work: Awaitable[T]) -> T:
         """Await `work` until the deadline, while the client is there.
 
         Raises DeadlineExceeded, ClientDisconnected.
@@ -127,12 +230,6 @@ class Exchange:
             if not limit.expired():  # not this time limit
                 raise
             raise DeadlineExceeded from None
-
-    def trace(self) -> None:
-        """Begin the span of this request, which ends with the log line. Raises Misconfigured."""
-        call, tracer = self.call, self.app.tracer
-        self.record.span = tracer.start_request(f"{call.method} {call.route}", call.headers)
-        self.engine = replace(self.engine, span=self.record.span)
 
     def identify(self, errors: ErrorFormat, body: Any = None) -> None:
         """Set the protocol, which depends on the body, and the body."""
@@ -146,49 +243,34 @@ class Exchange:
         """Return a successful reply."""
         return Reply(200, JSON, dumps(value), self.headers)
 
-    def failed(self, failure: ChatError) -> Reply:
-        """Log a failure and return its reply."""
-        self.record.record_failure(failure)
-        body = dumps(self.errors.error(failure, self.body))
-        status = self.errors.status(failure, self.body)
-        return Reply(status, JSON, body, dict(self.errors.headers(failure)))
 
-    def late_error(self, failure: Exception) -> Json:
-        """Log a failure after the start of a stream and return its JSON."""
-        return self.errors.error(self._logged(failure), self.body)
+Handler = Callable[[Exchange], Awaitable[Reply]]
+"""Answers a call, with a stream that is not started. Raises ChatErrors."""
 
-    async def begin(self, reply: Reply) -> Reply:
-        """Return the reply with the first chunk of its stream. Raises the failures until then."""
-        if reply.rest is None:
-            return reply
-        pieces = self._with_log_line(reply.rest)
-        first = await cancel_on_disconnect(anext(pieces), self.call.is_disconnected)
-        return replace(reply, body=first, rest=pieces)
 
-    async def _with_log_line(self, pieces: ByteStream) -> ByteStream:
-        """Pass bytes through and write the log line at their end. Raises ChatErrors."""
-        started = False
-        self.record.outcome = CLIENT_GONE  # until the end is reached, or an error is logged
-        try:
-            async with aclosing(pieces):
-                async for piece in pieces:
-                    started = True
-                    yield piece
-            if self.record.outcome == CLIENT_GONE:
-                self.record.outcome = "ok"
-        except Exception as failure:
-            if not started:
-                raise
-            raise self._logged(failure) from None
-        finally:
-            if started:
-                self.record.write()
-                self.cleanup.close()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A path with its methods and its handler."""
 
-    def _logged(self, failure: Exception) -> ChatError:
-        """Log a late failure and return the error that the caller may see."""
-        if not isinstance(failure, ChatError):
-            self.record.log_exception(failure)
-            failure = ChatError()
-        self.record.record_failure(failure)
-        return failure
+    path: str  # `Call.path` has the value of its parameter
+    methods: Sequence[str]
+    handler: Handler
+    errors: ErrorFormat  # writes failures until the body is parsed
+    # The key that the host requires, if the settings require keys: "anonymous" for none,
+    # "administrative" for a function key to read and the master key to change.
+    auth: Literal["function", "anonymous", "administrative"] = "function"
+    usage: str = ""  # a correct call, for the message of a 405
+    # Of the Azure function, if they differ from `path`.
+    name: str = ""
+    pattern: str = ""
+
+
+def check_method(method: str, allowed: Sequence[str], usage: str) -> None:
+    """Raise MethodNotAllowed for a method that is not allowed."""
+    if method not in allowed:
+        raise MethodNotAllowed(f"Send {usage}.", allow=", ".join(allowed))
+
+
+def function_name(path: str) -> str:
+    """Return the name of an Azure function for a path."""
+    return re.sub(r"[\W_]+", "_", path).strip("_") or "root"

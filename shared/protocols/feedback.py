@@ -11,8 +11,7 @@ from pydantic import AfterValidator, BaseModel
 from shared.http.body import read_body, require_object, validate
 from shared.http.call import Reply
 from shared.protocols import context_json
-from shared.protocols.exchange import JSON, Exchange
-from shared.protocols.route import Route
+from shared.protocols.exchange import JSON, Exchange, Route
 
 log = logging.getLogger("chat")
 

@@ -6,8 +6,7 @@ from shared.http.call import Reply
 from shared.http.health import HealthReport
 from shared.http.json_encoding import dumps
 from shared.protocols import context_json
-from shared.protocols.exchange import JSON, Exchange
-from shared.protocols.route import READ, Route
+from shared.protocols.exchange import JSON, READ, Exchange, Route
 
 
 async def health(exchange: Exchange) -> Reply:

@@ -15,7 +15,7 @@ import pytest
 from shared.domain import errors
 from shared.rag.flow import Rag
 from tests.support.calls import ask, call, local_service
-from tests.support.fakes import FakeModel, engine
+from tests.support.fakes import FakeModel, make_rag
 from tests.support.servers import COMMAND_MODEL, ROOT, run_server
 from tests.support.upstream import RecordedRequest, Step, json_response, run_upstream
 from tests.support.upstream import Server as HttpServer
@@ -46,11 +46,12 @@ logging.root.addHandler(AsyncLoggingHandler())
 logging.root.setLevel(logging.INFO)
 import function_app
 from tests.support.calls import ask, call
-from tests.support.fakes import FakeModel, engine
+from tests.support.fakes import FakeModel, make_rag
 from shared.domain.events import Delta
-from shared.app import Service
-ask(call("/chat/stream"), Service(engine()))
-ask(call("/chat/stream"), Service(engine(FakeModel([Delta("x"), RuntimeError("inside")]))))
+from shared.app import handle_call
+from shared.protocols.exchange import App
+ask(call("/chat/stream"), App(make_rag()))
+ask(call("/chat/stream"), App(make_rag(FakeModel([Delta("x"), RuntimeError("inside")]))))
 logging.getLogger("other").info("not ours")
 """
 
@@ -109,7 +110,7 @@ def to_regex(clause: str) -> str:
 
 @pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
 def test_docs_query_parses_the_log_line(route: str, caplog: pytest.LogCaptureFixture) -> None:
-    (line,) = lines(caplog, route, engine())
+    (line,) = lines(caplog, route, make_rag())
     pattern, *_ = patterns()
     read = pattern.match(f"INFO {line}")
 
@@ -131,7 +132,7 @@ def test_docs_query_parses_the_log_line(route: str, caplog: pytest.LogCaptureFix
 
 
 def test_docs_query_counts_by_the_hour(caplog: pytest.LogCaptureFixture) -> None:
-    (line,) = lines(caplog, "/chat/stream", engine())
+    (line,) = lines(caplog, "/chat/stream", make_rag())
     _, hourly, *_ = patterns()
     read = hourly.match(f"INFO {line}")
 
@@ -143,7 +144,7 @@ def test_docs_query_counts_by_the_hour(caplog: pytest.LogCaptureFixture) -> None
 def test_docs_query_parses_unknown_values_and_long_outcomes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    rag = engine(FakeModel([errors.TooManyRequests()]))
+    rag = make_rag(FakeModel([errors.TooManyRequests()]))
     (line,) = lines(caplog, "/chat", rag)
     pattern, *_ = patterns()
     unmatched, match = pattern.match(line), pattern.match(f"{line.rpartition('=')[0]}=client gone")
@@ -159,7 +160,7 @@ def test_docs_query_parses_unknown_values_and_long_outcomes(
 
 
 def test_docs_query_joins_a_rating_with_its_answer(caplog: pytest.LogCaptureFixture) -> None:
-    (line,) = lines(caplog, "/chat", engine())
+    (line,) = lines(caplog, "/chat", make_rag())
     _, _, answers, ratings = patterns()
     answer = answers.match(f"INFO {line}")
     assert answer is not None

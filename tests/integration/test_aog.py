@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
-from shared.app import Service
+from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.domain.events import Delta, Done
 from shared.domain.messages import ToolCall
 from shared.http.auth import AccessPolicy
 from shared.protocols.aog.response import PAUSE
 from shared.protocols.chat import pace
+from shared.protocols.exchange import App
 from shared.settings import SettingsError, read_settings
 from tests.support.calls import ANNA, JSON, BufferedReply, ask, call
-from tests.support.fakes import FakeModel, FakeRetriever, engine
+from tests.support.fakes import FakeModel, FakeRetriever, make_rag
 from tests.support.gateways import (
     PNG,
     PNG_URL,
@@ -41,14 +42,14 @@ HELLO = {"messages": [{"role": "user", "content": "Hello."}]}
 
 
 @dataclass
-class App:
+class FakeApp:
     """The app over fakes, called as an AOG client does."""
 
     model: FakeModel = field(default_factory=FakeModel)
     search: FakeRetriever = field(default_factory=FakeRetriever)
 
     def __call__(self, body: Any = HELLO, path: str = "chat", **more: Any) -> BufferedReply:
-        return ask(aog_call(body, path=path, **more), Service(engine(self.model, self.search)))
+        return ask(aog_call(body, path=path, **more), App(make_rag(self.model, self.search)))
 
     def send(self, *messages: Any, **more: Any) -> BufferedReply:
         return self({"messages": list(messages), **more})
@@ -89,43 +90,43 @@ def user(content: Any, **more: Any) -> dict[str, Any]:
 
 @statement(1, "The endpoint of the chat service is POST .../aog/v0.2/services/chat")
 def endpoint() -> None:
-    got = App()()
+    got = FakeApp()()
 
     assert got.status == 200
     assert got.json["message"] == {
         "role": "assistant",
         "content": "Dental care [plans/plus.pdf#page=2].",
     }
-    assert ask(aog_call(b"", method="GET"), Service(engine())).status == 405
-    assert_error(ask(aog_call(b"", method="PUT"), Service(engine())), 40005, 405, "POST")
+    assert ask(aog_call(b"", method="GET"), App(make_rag())).status == 405
+    assert_error(ask(aog_call(b"", method="PUT"), App(make_rag())), 40005, 405, "POST")
 
 
 @statement(2, "Every service has a unique name, which forms its endpoint")
 def unknown_service() -> None:
     for name in ("embed", "Chat", "chat2", "<script>", ""):
-        assert_error(App()(path=name), 10011, 404, "service")
+        assert_error(FakeApp()(path=name), 10011, 404, "service")
 
 
 @statement(3, "The major version is a part of the URL")
 def version() -> None:
     for path in ("v0.1/services/chat", "v1.0/services/chat", "services/chat", ""):
-        got = ask(call("/aog/{*path}", HELLO, path=path), Service(engine()))
+        got = ask(call("/aog/{*path}", HELLO, path=path), App(make_rag()))
 
         assert_error(got, 404, 404, "/aog/v0.2/services/chat")
 
 
 @statement(4, "AOG requires JSON in requests and answers")
 def json_only() -> None:
-    assert App()(headers={"content-type": "application/json; charset=utf-8"}).status == 200
+    assert FakeApp()(headers={"content-type": "application/json; charset=utf-8"}).status == 200
     for kind in ({}, {"content-type": "text/plain"}, {"content-type": "multipart/form-data"}):
-        assert_error(App()(headers=kind), 40004, 415, "application/json")
-    assert_error(App()(b'{"messages": ['), 40003, 400, "JSON")
-    assert_error(App()([]), 40003, 400, "object")
+        assert_error(FakeApp()(headers=kind), 40004, 415, "application/json")
+    assert_error(FakeApp()(b'{"messages": ['), 40003, 400, "JSON")
+    assert_error(FakeApp()([]), 40003, 400, "object")
 
 
 @statement(5, "The Authorization header is not always required")
 def no_authorization() -> None:
-    assert App()(headers=JSON).status == 200
+    assert FakeApp()(headers=JSON).status == 200
 
 
 @statement(6, "A service has hybrid_policy, local_service_providers, remote_service_providers")
@@ -369,14 +370,14 @@ def status() -> None:
     assert down.requests == []
 
 
-def prompt_text(app: App) -> str:
+def prompt_text(app: FakeApp) -> str:
     """Return the text of the last message that the model got."""
     return app.model.calls[-1].messages[-1].content
 
 
 @statement(17, "Text content can be a string")
 def string() -> None:
-    app = App()
+    app = FakeApp()
 
     assert app.send(user("a plan string content")).status == 200
     assert prompt_text(app) == "a plan string content"
@@ -384,7 +385,7 @@ def string() -> None:
 
 @statement(18, "Or an object of a type: text")
 def text_object() -> None:
-    app = App()
+    app = FakeApp()
 
     assert app.send(user({"type": "text", "text": "the text content here"})).status == 200
     assert prompt_text(app) == "the text content here"
@@ -394,20 +395,20 @@ def text_object() -> None:
 
 @statement(19, "It can have more information: a value, and annotations")
 def annotated() -> None:
-    app = App()
+    app = FakeApp()
     content = {"type": "text", "text": {"value": "the text content", "annotations": ["tag1"]}}
 
     assert app.send(user(content)).status == 200
     assert prompt_text(app) == "the text content"
 
 
-def images(app: App) -> tuple[str, ...]:
+def images(app: FakeApp) -> tuple[str, ...]:
     return app.model.calls[-1].messages[-1].images
 
 
 @statement(20, "Images can be strings in base64, such as the two in `images`")
 def base64_images() -> None:
-    app = App(FakeModel(max_prompt_tokens=5000))
+    app = FakeApp(FakeModel(max_prompt_tokens=5000))
     other = "YAAADBPx+VAA"
 
     assert app.send(user("What is it?", images=[PNG, other])).status == 200
@@ -417,7 +418,7 @@ def base64_images() -> None:
 
 @statement(21, "Or an object with a URL")
 def image_url() -> None:
-    app = App(FakeModel(max_prompt_tokens=5000))
+    app = FakeApp(FakeModel(max_prompt_tokens=5000))
     part = {"type": "image_url", "image_url": {"url": "http://a.com/b.jpg"}}
 
     assert app.send(user(["What is it?", part])).status == 200
@@ -429,7 +430,7 @@ def image_url() -> None:
 
 @statement(22, "Or an object with a string in base64")
 def image_object() -> None:
-    app = App(FakeModel(max_prompt_tokens=5000))
+    app = FakeApp(FakeModel(max_prompt_tokens=5000))
 
     assert app.send(user(["What is it?", {"type": "image", "image": PNG}])).status == 200
     assert images(app) == (PNG_URL,)
@@ -439,13 +440,15 @@ def image_object() -> None:
 def image_file() -> None:
     part = {"type": "image_file", "image_file": {"file_id": "f"}}
 
-    assert_error(App().send(user(["?", part])), 40003, 400, "messages[0].content[1]", "image_file")
-    assert_error(App().send(user(part)), 40003, 400, "image_file")
+    assert_error(
+        FakeApp().send(user(["?", part])), 40003, 400, "messages[0].content[1]", "image_file"
+    )
+    assert_error(FakeApp().send(user(part)), 40003, 400, "image_file")
 
 
 @statement(24, "Array content is a list of what is defined above")
 def array() -> None:
-    app = App(FakeModel(max_prompt_tokens=5000))
+    app = FakeApp(FakeModel(max_prompt_tokens=5000))
     parts = [
         "one",
         {"type": "text", "text": "two"},
@@ -463,8 +466,8 @@ def array() -> None:
 def roles() -> None:
     for role in ("developer", "function", "User", 1, None):
         wrong = {"role": role, "content": "x"}
-        assert_error(App().send(wrong, user("y")), 40003, 400, "messages[0].role")
-    assert App()({"messages": SHIRT_CONVERSATION}).status == 200
+        assert_error(FakeApp().send(wrong, user("y")), 40003, 400, "messages[0].role")
+    assert FakeApp()({"messages": SHIRT_CONVERSATION}).status == 200
 
 
 @statement(26, "content: required")
@@ -476,16 +479,16 @@ def content_required() -> None:
         {"role": "system"},
         {"role": "tool", "tool_call_id": "1"},
     ):
-        assert_error(App().send(message, user("x")), 40003, 400, "messages[0].content")
-    assert App().send(SHIRT_CONVERSATION[4], user("x")).status == 200
-    assert_error(App().send(user(" ")), 40003, 400, "messages", "user")
-    assert_error(App().send({"role": "system", "content": "x"}), 40003, 400, "messages", "user")
+        assert_error(FakeApp().send(message, user("x")), 40003, 400, "messages[0].content")
+    assert FakeApp().send(SHIRT_CONVERSATION[4], user("x")).status == 200
+    assert_error(FakeApp().send(user(" ")), 40003, 400, "messages", "user")
+    assert_error(FakeApp().send({"role": "system", "content": "x"}), 40003, 400, "messages", "user")
 
 
 @statement(27, "tool_call_id: required if the role is tool")
 def tool_call_id() -> None:
     wrong = {"role": "tool", "content": "x", "name": "search"}
-    app = App()
+    app = FakeApp()
 
     assert_error(app.send(user("y"), wrong), 40003, 400, "messages[1].tool_call_id")
     assert app.send(user("y"), SHIRT_CONVERSATION[4], wrong | {"tool_call_id": "1"}).status == 200
@@ -494,7 +497,7 @@ def tool_call_id() -> None:
 
 @statement(28, "An example of messages")
 def seven_messages() -> None:
-    app = App()
+    app = FakeApp()
 
     assert app({"messages": SHIRT_CONVERSATION}).status == 200
     ours, *theirs = app.model.calls[-1].messages
@@ -506,7 +509,7 @@ def seven_messages() -> None:
 
 @statement(29, "This describes a function that there is, for the model")
 def tool_description() -> None:
-    app = App()
+    app = FakeApp()
 
     assert app({**HELLO, "tools": [WEATHER]}).status == 200
     assert app.model.calls[-1].tools == (WEATHER,)
@@ -522,7 +525,7 @@ def tool_description() -> None:
 @statement(30, "This describes a request to call a function; the model may not make valid JSON")
 def tool_call() -> None:
     begin = ToolCall(0, "call_1", "search", "{'query'")
-    app = App(
+    app = FakeApp(
         FakeModel(
             [Delta("", (begin,)), Delta("", (ToolCall(0, arguments=":"),)), Done("tool_calls")]
         )
@@ -552,9 +555,9 @@ def tool_call() -> None:
 
 @statement(31, "Must be given, but for a field that has a default")
 def missing_fields() -> None:
-    assert_error(App()({}), 40003, 400, "messages: is required")
-    assert_error(App()({"messages": []}), 40003, 400, "messages")
-    assert_error(App()({"messages": None}), 40003, 400, "messages")
+    assert_error(FakeApp()({}), 40003, 400, "messages: is required")
+    assert_error(FakeApp()({"messages": []}), 40003, 400, "messages")
+    assert_error(FakeApp()({"messages": None}), 40003, 400, "messages")
 
 
 @statement(32, "The provider gets the required fields and uses them")
@@ -612,7 +615,7 @@ def optional_removed() -> None:
 
 @statement(34, "Required fields of an answer are always there")
 def required_answered() -> None:
-    app = App(FakeModel([Done()]))
+    app = FakeApp(FakeModel([Done()]))
     for got in ([app().json], read_events(app({**HELLO, "stream": True}))):
         for each in got:
             assert each["message"].keys() == {"role", "content"}
@@ -625,7 +628,7 @@ def required_answered() -> None:
 
 @statement(35, "Optional fields of an answer are there only if the provider gave them")
 def optional_answered() -> None:
-    got = App()({**HELLO, "retrieval": False}).json
+    got = FakeApp()({**HELLO, "retrieval": False}).json
 
     assert got.keys() == {"id", "model", "created_at", "message", "finished", "finish_reason"}
 
@@ -633,7 +636,7 @@ def optional_answered() -> None:
 @statement(36, "Fields that AOG does not define and that the provider returns are kept")
 def added_fields() -> None:
     thinking = {"reasoning_content": "Hm"}
-    app = App(
+    app = FakeApp(
         FakeModel(
             [
                 Delta("", (), {"new_field": {"a": [1]}}, thinking),
@@ -688,10 +691,10 @@ def models() -> None:
 
 @statement(38, "stream: true or false, default is false")
 def stream_default() -> None:
-    assert App()().media_type == "application/json"
-    assert App()({**HELLO, "stream": None}).media_type == "application/json"
-    assert App()({**HELLO, "stream": True}).media_type == "text/event-stream"
-    assert_error(App()({**HELLO, "stream": "yes"}), 40003, 400, "stream")
+    assert FakeApp()().media_type == "application/json"
+    assert FakeApp()({**HELLO, "stream": None}).media_type == "application/json"
+    assert FakeApp()({**HELLO, "stream": True}).media_type == "text/event-stream"
+    assert_error(FakeApp()({**HELLO, "stream": "yes"}), 40003, 400, "stream")
 
 
 @statement(39, "hybrid_policy: if it is not given, the service's")
@@ -726,7 +729,7 @@ def policies() -> None:
     ]
     wrong: list[Any] = ["sometimes", "", 7, True, [], {}]
     for each in wrong:
-        assert_error(App()({**HELLO, "hybrid_policy": each}), 10016, 400, "hybrid_policy")
+        assert_error(FakeApp()({**HELLO, "hybrid_policy": each}), 10016, 400, "hybrid_policy")
 
 
 @statement(
@@ -775,7 +778,7 @@ def keep_alive() -> None:
 
             assert local.requests[-1].body["keep_alive"] == value
             assert "keep_alive" not in remote.requests[-1].body
-    assert_error(App()({**HELLO, "keep_alive": True}), 40003, 400, "keep_alive")
+    assert_error(FakeApp()({**HELLO, "keep_alive": True}), 40003, 400, "keep_alive")
 
 
 @statement(43, "model: the model that was really called")
@@ -803,7 +806,7 @@ def test_statement_of_the_specification(row: Statement) -> None:
 
 def test_restricted_passages_need_sign_in() -> None:
     search = FakeRetriever()
-    service = Service(engine(FakeModel(), search), AccessPolicy(sign_in=True, single_user=False))
+    service = App(make_rag(FakeModel(), search), AccessPolicy(sign_in=True, single_user=False))
 
     assert ask(aog_call(HELLO, headers=ANNA), service).status == 200
     (search_call,) = search.calls
@@ -821,7 +824,7 @@ ODD: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("message", "named"), ODD)
 def test_unusual_message_is_accepted_or_rejected_in_one_sentence(message: Any, named: str) -> None:
-    got = App().send(user("x") | message, user("Hello."))
+    got = FakeApp().send(user("x") | message, user("Hello."))
 
     assert got.status == (400 if named else 200)
     assert len(got.json.get("message", "")) < 300
@@ -836,7 +839,7 @@ def test_non_json_numbers_are_rejected() -> None:
         {"messages": [user("x") | {"unheard_of": "BIG"}]},
     ):
         raw = json.dumps({**HELLO, **more}).replace('"BIG"', "1e400").encode()
-        assert_error(App()(raw), 40003, 400, "out of range")
+        assert_error(FakeApp()(raw), 40003, 400, "out of range")
 
 
 def test_opensearch_prompt_with_brackets_is_answered_by_the_demo_model() -> None:
@@ -846,8 +849,8 @@ def test_opensearch_prompt_with_brackets_is_answered_by_the_demo_model() -> None
 
 
 def test_more_than_16_stop_texts_are_rejected() -> None:
-    assert App()({**HELLO, "stop": ["x"] * 16}).status == 200
-    assert_error(App()({**HELLO, "stop": ["x"] * 17}), 40003, 400, "stop")
+    assert FakeApp()({**HELLO, "stop": ["x"] * 16}).status == 200
+    assert_error(FakeApp()({**HELLO, "stop": ["x"] * 17}), 40003, 400, "stop")
 
 
 def test_events_are_paced() -> None:
@@ -872,7 +875,7 @@ def test_events_of_a_stream_are_paced() -> None:
     times: list[float] = []
 
     async def go() -> None:
-        reply = await Service(engine(model)).reply(aog_call({**HELLO, "stream": True}))
+        reply = await handle_call(App(make_rag(model)), aog_call({**HELLO, "stream": True}))
         assert reply.rest is not None
         async for _ in reply.rest:
             times.append(asyncio.get_running_loop().time())
@@ -886,7 +889,7 @@ def test_events_of_a_stream_are_paced() -> None:
 def test_stream_is_server_sent_events_for_any_accept_header() -> None:
     headers = {**JSON, "accept": "application/jsonl"}
 
-    assert App()({**HELLO, "stream": True}, headers=headers).media_type == "text/event-stream"
+    assert FakeApp()({**HELLO, "stream": True}, headers=headers).media_type == "text/event-stream"
 
 
 def test_every_statement_has_a_row() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.domain import errors
 from shared.domain.events import Context, Delta, Done
@@ -40,7 +41,7 @@ from tests.support.fakes import (
     FailingInteractions,
     FakeModel,
     ScriptStep,
-    engine,
+    make_rag,
 )
 from tests.support.servers import LAPTOP, SAMPLES
 from tests.support.stores import FakeClock, sqlite_memory
@@ -130,7 +131,9 @@ def test_null_creates_a_conversation_named_by_the_question(
 ) -> None:
     question = "What is in Plus? " + "x" * 200
     state = {"conversation_id": None, "mine": [1, {"x": None}]}
-    got = ask(chat_call(route, key, more, state, question), local_service(engine(), memory=memory))
+    got = ask(
+        chat_call(route, key, more, state, question), local_service(make_rag(), memory=memory)
+    )
     ((conversation, interactions),) = contents(memory)
 
     assert state_of(got, key) == state | {"conversation_id": conversation.id}
@@ -148,7 +151,7 @@ def test_null_creates_a_conversation_named_by_the_question(
 def test_instructions_are_not_stored_where_thoughts_are_off(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
-    service = local_service(replace(engine(), thoughts=False), memory=memory)
+    service = local_service(replace(make_rag(), thoughts=False), memory=memory)
     state_of(ask(chat_call(route, key, more, {"conversation_id": None}), service), key)
     ((_, (stored,)),) = contents(memory)
 
@@ -161,7 +164,8 @@ def test_an_id_continues_a_conversation(memory: Memory, route: str, key: str, mo
     conversation, model = begin(memory, turns=12), FakeModel()
     state = {"conversation_id": conversation}
     got = ask(
-        chat_call(route, key, more, state, "And then?"), local_service(engine(model), memory=memory)
+        chat_call(route, key, more, state, "And then?"),
+        local_service(make_rag(model), memory=memory),
     )
     rewrite, answer = model.calls
 
@@ -183,7 +187,7 @@ def test_a_request_with_a_history_of_its_own_keeps_it(
     texts = ("Mine?", "Mine.", "And then?")
     state = {"conversation_id": conversation}
     got = ask(
-        chat_call(route, key, more, state, *texts), local_service(engine(model), memory=memory)
+        chat_call(route, key, more, state, *texts), local_service(make_rag(model), memory=memory)
     )
 
     assert got.status == 200
@@ -199,7 +203,7 @@ def test_a_greeting_before_the_question_is_a_history_of_its_own(memory: Memory) 
         {"role": "user", "content": "And then?"},
     ]
     body = {"messages": messages, "sessionState": {"conversation_id": conversation}}
-    reply = ask(call("/chat", body), local_service(engine(model), memory=memory))
+    reply = ask(call("/chat", body), local_service(make_rag(model), memory=memory))
 
     assert reply.status == 200
     assert [m.content for m in model.calls[-1].messages[1:-1]] == ["Welcome!"]
@@ -212,7 +216,7 @@ def test_a_conversation_of_another_owner_is_not_found(
 ) -> None:
     ids = {"missing": "0" * 24, "foreign": begin(memory, 1, "ben"), "odd": "../x?'"}
     service = local_service(
-        engine(model := FakeModel()), AccessPolicy(True, single_user=False), memory=memory
+        make_rag(model := FakeModel()), AccessPolicy(True, single_user=False), memory=memory
     )
     state = {"conversation_id": ids[whose]}
     for texts in (("Hello?",), ("Mine?", "Mine.", "And then?")):
@@ -228,7 +232,7 @@ def test_a_conversation_of_another_owner_is_not_found(
 def test_other_session_states_are_echoed_and_nothing_is_stored(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
-    service = local_service(engine(), memory=memory)
+    service = local_service(make_rag(), memory=memory)
     for state in (None, "conversation_id", 7, ["conversation_id"], {"id": "x"}, {"deep": {"x": 1}}):
         got = ask(chat_call(route, key, more, state), service)
 
@@ -239,7 +243,7 @@ def test_other_session_states_are_echoed_and_nothing_is_stored(
 @everywhere
 def test_without_memory_every_state_is_echoed(route: str, key: str, more: Any) -> None:
     for state in ({"conversation_id": None}, {"conversation_id": "x"}, {"conversation_id": 7}):
-        got = ask(chat_call(route, key, more, state), local_service(engine()))
+        got = ask(chat_call(route, key, more, state), local_service(make_rag()))
 
         assert state_of(got, key) == state
 
@@ -249,7 +253,8 @@ def test_an_id_of_another_type_is_a_bad_request(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
     got = ask(
-        chat_call(route, key, more, {"conversation_id": 7}), local_service(engine(), memory=memory)
+        chat_call(route, key, more, {"conversation_id": 7}),
+        local_service(make_rag(), memory=memory),
     )
 
     assert (got.status, got.json) == (400, {"error": "conversation_id: must be a string or null"})
@@ -264,7 +269,7 @@ def test_an_answer_has_one_context_then_its_deltas_then_one_done(
     request = ChatRequest((Message("user", "Hello?"),))
 
     async def kinds() -> list[type]:
-        events = flow.answer(engine(), request)
+        events = flow.answer(make_rag(), request)
         if where != "no memory":
             events = ChatHistory(memory, "local", conversation, streams).store_answer(
                 request, events
@@ -275,7 +280,7 @@ def test_an_answer_has_one_context_then_its_deltas_then_one_done(
 
 
 def test_storing_requires_sign_in_if_it_is_enabled(memory: Memory) -> None:
-    service = local_service(engine(), AccessPolicy(True, single_user=False), memory=memory)
+    service = local_service(make_rag(), AccessPolicy(True, single_user=False), memory=memory)
     state = {"conversation_id": None}
 
     assert ask(chat_call("/chat", "sessionState", {}, state), service).status == 401
@@ -304,7 +309,7 @@ def test_always_begins_and_continues_a_conversation(
     memory: Memory, route: str, key: str, more: Any, state: Any
 ) -> None:
     model = FakeModel(query="plus")
-    service = local_service(engine(model), memory=memory, stores_every_chat=True)
+    service = local_service(make_rag(model), memory=memory, stores_every_chat=True)
     first = state_of(ask(chat_call(route, key, more, state, "What is in Plus?"), service), key)
     second = state_of(ask(chat_call(route, key, more, first, "And dental?"), service), key)
     ((conversation, interactions),) = contents(memory)
@@ -323,7 +328,7 @@ def test_always_begins_and_continues_a_conversation(
 def test_always_stores_no_chat_with_a_history_or_a_state_of_its_own(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
-    service = local_service(engine(), memory=memory, stores_every_chat=True)
+    service = local_service(make_rag(), memory=memory, stores_every_chat=True)
     states: list[Any] = [7, False, [], {}, {"id": "x"}]
     texts = ("Hello?", "Yes.", "What is in Plus?")
 
@@ -337,7 +342,7 @@ def test_always_stores_no_chat_with_a_history_or_a_state_of_its_own(
 def test_always_answers_a_missing_state_in_the_current_protocol(
     memory: Memory, body: dict[str, Any]
 ) -> None:
-    service = local_service(engine(), memory=memory, stores_every_chat=True)
+    service = local_service(make_rag(), memory=memory, stores_every_chat=True)
     got = ask(call("/chat", {**QUESTION, **body}), service)
 
     assert got.json["sessionState"] == {"conversation_id": contents(memory)[0][0].id}
@@ -346,7 +351,7 @@ def test_always_answers_a_missing_state_in_the_current_protocol(
 def test_always_continues_a_chat_that_sends_all_its_messages(memory: Memory) -> None:
     conversation, model = begin(memory, turns=1), FakeModel()
     texts = ("Hello?", "Yes.", "What is in Plus?")
-    service = local_service(engine(model), memory=memory, stores_every_chat=True)
+    service = local_service(make_rag(model), memory=memory, stores_every_chat=True)
     got = ask(chat_call("/chat", "session_state", {}, conversation, *texts), service)
     ((_, interactions),) = contents(memory)
 
@@ -360,7 +365,7 @@ def test_always_answers_a_caller_without_an_id_and_stores_nothing(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
     for access in (AccessPolicy(True), AccessPolicy()):
-        service = local_service(engine(), access, memory=memory, stores_every_chat=True)
+        service = local_service(make_rag(), access, memory=memory, stores_every_chat=True)
         for state in (None, "x"):
             got = ask(chat_call(route, key, more, state), service)
 
@@ -370,14 +375,14 @@ def test_always_answers_a_caller_without_an_id_and_stores_nothing(
 
 @stored_routes
 def test_always_without_memory_echoes_the_state(route: str, key: str, more: Any) -> None:
-    service = local_service(engine(), stores_every_chat=True)
+    service = local_service(make_rag(), stores_every_chat=True)
     for state in (None, "x"):
         assert state_of(ask(chat_call(route, key, more, state), service), key) == state
 
 
 def test_always_keeps_conversations_private(memory: Memory) -> None:
     access = AccessPolicy(True)
-    service = local_service(engine(), access, memory=memory, stores_every_chat=True)
+    service = local_service(make_rag(), access, memory=memory, stores_every_chat=True)
     first = chat_call("/chat", "session_state", {}, None, headers=ANNA)
     conversation = state_of(ask(first, service), "session_state")
     got = ask(chat_call("/chat", "session_state", {}, conversation, headers=BEN), service)
@@ -388,7 +393,7 @@ def test_always_keeps_conversations_private(memory: Memory) -> None:
 
 
 def test_always_does_not_store_a_question_to_ask(memory: Memory) -> None:
-    service = local_service(engine(), memory=memory, stores_every_chat=True)
+    service = local_service(make_rag(), memory=memory, stores_every_chat=True)
 
     assert state_of(ask(call("/ask"), service), "session_state") is None
     assert contents(memory) == []
@@ -396,7 +401,7 @@ def test_always_does_not_store_a_question_to_ask(memory: Memory) -> None:
 
 def test_always_answers_with_a_warning_if_the_store_fails(memory: Memory) -> None:
     broken = failing(memory, errors.Unavailable(), "begin")
-    service = local_service(engine(), memory=broken, stores_every_chat=True)
+    service = local_service(make_rag(), memory=broken, stores_every_chat=True)
     got = ask(chat_call("/chat/stream", "session_state", {}, None), service)
 
     assert state_of(got, "session_state") is None
@@ -418,7 +423,7 @@ def test_an_incomplete_answer_is_not_stored(
     memory: Memory, route: str, key: str, more: Any, script: Sequence[ScriptStep]
 ) -> None:
     conversation = begin(memory)
-    service = local_service(engine(FakeModel(script)), memory=memory)
+    service = local_service(make_rag(FakeModel(script)), memory=memory)
     ask(chat_call(route, key, more, {"conversation_id": conversation}), service)
     ask(chat_call(route, key, more, {"conversation_id": None}), service)
 
@@ -426,7 +431,9 @@ def test_an_incomplete_answer_is_not_stored(
 
 
 def test_a_failed_answer_without_streaming_creates_no_conversation(memory: Memory) -> None:
-    service = local_service(engine(FakeModel([Delta("Half"), errors.Unavailable()])), memory=memory)
+    service = local_service(
+        make_rag(FakeModel([Delta("Half"), errors.Unavailable()])), memory=memory
+    )
     got = ask(chat_call("/chat", "sessionState", {}, {"conversation_id": None}), service)
 
     assert got.status == 503
@@ -437,7 +444,10 @@ def test_a_failed_answer_without_streaming_creates_no_conversation(memory: Memor
 def test_an_empty_answer_is_not_stored_and_has_a_warning(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
-    conversation, service = begin(memory), local_service(engine(FakeModel([Done()])), memory=memory)
+    conversation, service = (
+        begin(memory),
+        local_service(make_rag(FakeModel([Done()])), memory=memory),
+    )
     got = ask(chat_call(route, key, more, {"conversation_id": conversation}), service)
 
     assert warnings(got) == [EMPTY_ANSWER]
@@ -453,7 +463,7 @@ def test_a_clients_instructions_do_not_count_as_history(memory: Memory) -> None:
         ],
         "sessionState": {"conversation_id": conversation},
     }
-    service = local_service(engine(model, client_prompts=True), memory=memory)
+    service = local_service(make_rag(model, client_prompts=True), memory=memory)
 
     assert ask(call("/chat", body), service).status == 200
     assert [m.content for m in model.calls[-1].messages[1:-1]] == ["question 0", "answer 0"]
@@ -463,7 +473,7 @@ def test_a_clients_instructions_do_not_count_as_history(memory: Memory) -> None:
 def test_a_rejected_question_creates_no_conversation(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
-    service = local_service(engine(FakeModel([errors.TooManyRequests()])), memory=memory)
+    service = local_service(make_rag(FakeModel([errors.TooManyRequests()])), memory=memory)
     got = ask(chat_call(route, key, more, {"conversation_id": None}), service)
 
     assert got.status == 429
@@ -475,8 +485,8 @@ def test_a_disconnected_client_stores_nothing(memory: Memory) -> None:
 
     async def leave() -> None:
         state = {"conversation_id": conversation}
-        service = local_service(engine(model), memory=memory)
-        reply = await service.reply(chat_call("/chat/stream", "sessionState", {}, state))
+        service = local_service(make_rag(model), memory=memory)
+        reply = await handle_call(service, chat_call("/chat/stream", "sessionState", {}, state))
         assert reply.rest is not None
         await anext(reply.rest)
         await reply.rest.aclose()
@@ -492,8 +502,8 @@ def test_the_answer_is_stored_before_its_last_event(memory: Memory) -> None:
 
     async def look() -> list[bytes]:
         state = {"conversation_id": conversation}
-        service = local_service(engine(), memory=memory)
-        reply = await service.reply(chat_call("/chat/stream", "sessionState", {}, state))
+        service = local_service(make_rag(), memory=memory)
+        reply = await handle_call(service, chat_call("/chat/stream", "sessionState", {}, state))
         assert reply.rest is not None
         before = [reply.body, await anext(reply.rest), await anext(reply.rest)]
         stored = await memory.interactions.list("local", conversation, PageRequest())
@@ -512,7 +522,8 @@ def test_follow_up_questions_are_not_stored(memory: Memory) -> None:
     more = {"context": {"overrides": {"suggest_followup_questions": True}}}
     state = {"conversation_id": None}
     got = ask(
-        chat_call("/chat", "sessionState", more, state), local_service(engine(model), memory=memory)
+        chat_call("/chat", "sessionState", more, state),
+        local_service(make_rag(model), memory=memory),
     )
     ((_, (interaction,)),) = contents(memory)
 
@@ -524,7 +535,7 @@ def test_lone_surrogates_are_stored_as_question_marks(memory: Memory) -> None:
     model = FakeModel([Delta("a \ud83d"), Done()])
     got = ask(
         chat_call("/chat", "sessionState", {}, {"conversation_id": None}),
-        local_service(engine(model), memory=memory),
+        local_service(make_rag(model), memory=memory),
     )
     ((_, (interaction,)),) = contents(memory)
 
@@ -548,8 +559,8 @@ def test_an_answer_survives_a_failing_store_with_a_warning(
     error: Exception,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    fails_to_add = local_service(engine(), memory=failing(memory, error, "add"))
-    fails_to_create = local_service(engine(), memory=failing(memory, error, "begin"))
+    fails_to_add = local_service(make_rag(), memory=failing(memory, error, "add"))
+    fails_to_create = local_service(make_rag(), memory=failing(memory, error, "begin"))
     state = {"conversation_id": None, "mine": 1}
     first = ask(chat_call(route, key, more, state), fails_to_add)
     second = ask(chat_call(route, key, more, state), fails_to_create)
@@ -571,10 +582,10 @@ def test_a_chat_beyond_the_limit_is_answered_and_not_stored(
 ) -> None:
     with sqlite_memory(tmp_path, max_conversations=1) as memory:
         there, state = begin(memory), {"conversation_id": None}
-        got = ask(chat_call(route, key, more, state), local_service(engine(), memory=memory))
+        got = ask(chat_call(route, key, more, state), local_service(make_rag(), memory=memory))
         ((conversation, interactions),) = contents(memory)
         later = chat_call(route, key, more, {"conversation_id": there})
-        second = ask(later, local_service(engine(), memory=memory))
+        second = ask(later, local_service(make_rag(), memory=memory))
 
     assert warnings(got) == [
         "The limit of 1 stored conversations is reached: delete some to begin another. "
@@ -591,7 +602,7 @@ def test_an_answer_that_exceeds_the_limit_of_bytes_is_not_lost(
 ) -> None:
     with sqlite_memory(tmp_path, max_bytes=1000) as memory:
         state = {"conversation_id": begin(memory)}
-        service = local_service(engine(), memory=memory)
+        service = local_service(make_rag(), memory=memory)
         replies = [ask(chat_call(route, key, more, state), service) for _ in range(3)]
         new = ask(chat_call(route, key, more, {"conversation_id": None}), service)
         ((_, interactions),) = contents(memory)
@@ -611,7 +622,7 @@ def test_a_store_that_cannot_be_read_is_an_error(
     error = errors.Unavailable(retry_after=7)
     there = FailingInteractions(memory.interactions, error, reading=True)
     service = local_service(
-        engine(model := FakeModel()), memory=replace(memory, interactions=there)
+        make_rag(model := FakeModel()), memory=replace(memory, interactions=there)
     )
     got = ask(chat_call(route, key, more, {"conversation_id": begin(memory)}), service)
 
@@ -624,10 +635,10 @@ def test_concurrent_answers_of_one_conversation_are_all_stored(memory: Memory) -
 
     async def both() -> list[BufferedReply]:
         state = {"conversation_id": conversation}
-        service = local_service(engine(), memory=memory)
+        service = local_service(make_rag(), memory=memory)
         questions = [f"question {number}" for number in range(8)]
         calls = [chat_call("/chat", "sessionState", {}, state, text) for text in questions]
-        replies = await asyncio.gather(*(service.reply(each) for each in calls))
+        replies = await asyncio.gather(*(handle_call(service, each) for each in calls))
         return [await read(reply) for reply in replies]
 
     assert {got.status for got in asyncio.run(both())} == {200}
@@ -642,7 +653,7 @@ def test_a_long_conversation_is_trimmed(memory: Memory) -> None:
     state = {"conversation_id": conversation}
     ask(
         chat_call("/chat", "sessionState", {}, state, "Why?"),
-        local_service(engine(model), memory=memory),
+        local_service(make_rag(model), memory=memory),
     )
     history = [m.content for m in model.calls[-1].messages[1:-1]]
 
@@ -653,7 +664,7 @@ def test_a_long_conversation_is_trimmed(memory: Memory) -> None:
 def test_an_expired_conversation_is_not_found(tmp_path: Path) -> None:
     clock = FakeClock()
     with sqlite_memory(tmp_path, retention_seconds=60.0, now=clock) as memory:
-        service = local_service(engine(FakeModel(ANSWER)), memory=memory)
+        service = local_service(make_rag(FakeModel(ANSWER)), memory=memory)
         first = ask(chat_call("/chat", "sessionState", {}, {"conversation_id": None}), service)
         state = state_of(first, "sessionState")
         assert ask(chat_call("/chat", "sessionState", {}, state), service).status == 200

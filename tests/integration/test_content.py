@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import function_app
 from ingest.document import Page
 from ingest.splitting.passages import split_document
-from shared.app import Service
+from shared.app import handle_call
 from shared.bootstrap.build import build, start
 from shared.domain.citation_paths import decode_path, encode_path
 from shared.domain.errors import ChatError, DeadlineExceeded, Misconfigured, NotFound, Unavailable
@@ -28,11 +28,12 @@ from shared.files.headers import disposition_headers
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.protocols.content import candidates
+from shared.protocols.exchange import App
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.settings import SHARED_FOLDER, read_settings
 from tests.integration.test_azure_search import signed
 from tests.support.calls import BufferedReply, ask, call
-from tests.support.fakes import FakeRetriever, engine
+from tests.support.fakes import FakeRetriever, make_rag
 from tests.support.servers import SAMPLES
 from tests.unit.test_function_app import SCOPE, block, drop, receive_disconnect
 
@@ -57,15 +58,13 @@ def folder(tmp_path: Path) -> Path:
     return documents
 
 
-def make_service(folder: Path, *names: str) -> Service:
+def make_service(folder: Path, *names: str) -> App:
     """A service with the files of a folder; the index has these names."""
-    return Service(
-        engine(retriever=FakeRetriever([*map(source, names)])), files=FolderFiles(folder)
-    )
+    return App(make_rag(retriever=FakeRetriever([*map(source, names)])), files=FolderFiles(folder))
 
 
 def get(
-    service: Service, path: str, headers: Mapping[str, str] | None = None, method: str = "GET"
+    service: App, path: str, headers: Mapping[str, str] | None = None, method: str = "GET"
 ) -> BufferedReply:
     request = replace(call("/content/{path}", b"", headers or {}), method=method, path=path)
     return ask(request, service)
@@ -367,7 +366,7 @@ class EveryNameRetriever(FakeRetriever):
 
 @pytest.mark.parametrize("path", OUTSIDE_PATHS)
 def test_path_traversal_is_a_404(folder: Path, path: str) -> None:
-    service = Service(engine(retriever=EveryNameRetriever()), files=FolderFiles(folder))
+    service = App(make_rag(retriever=EveryNameRetriever()), files=FolderFiles(folder))
 
     assert is_not_found(get(service, path))
     assert is_not_found(get(service, path, method="GET", headers={"range": "bytes=0-1"}))
@@ -470,7 +469,7 @@ def test_document_is_served_only_to_users_who_can_search_it(
     (folder / name).write_bytes(TEXT)
     index = SqliteRetriever(known for known, _ in READERS.values())
     files = RecordingFiles(folder)
-    service = Service(replace(engine(), retriever=index), AccessPolicy(sign_in=True), files=files)
+    service = App(replace(make_rag(), retriever=index), AccessPolicy(sign_in=True), files=files)
     conditions = [{}, {"if-none-match": "*"}, {"range": "bytes=0-1"}, {"range": "bytes=900-"}]
     response = [get(service, name, USERS[user] | more) for more in conditions]
     index.close()
@@ -484,7 +483,7 @@ def test_document_is_served_only_to_users_who_can_search_it(
 
 def test_sign_in_headers_are_ignored_with_sign_in_off(folder: Path) -> None:
     index = SqliteRetriever([source("a.txt", oids=("oid-a",))])
-    service = Service(replace(engine(), retriever=index), files=FolderFiles(folder))
+    service = App(replace(make_rag(), retriever=index), files=FolderFiles(folder))
     response = get(service, "a.txt", signed("oid-a", []))
     index.close()
 
@@ -494,7 +493,7 @@ def test_sign_in_headers_are_ignored_with_sign_in_off(folder: Path) -> None:
 def test_failing_index_opens_no_file(folder: Path) -> None:
     files = RecordingFiles(folder)
     failing = FakeRetriever(error=Unavailable(retry_after=7))
-    response = get(Service(engine(retriever=failing), files=files), "a.txt")
+    response = get(App(make_rag(retriever=failing), files=files), "a.txt")
 
     assert (response.status, response.headers["Retry-After"], files.opened) == (503, "7", [])
 
@@ -508,7 +507,7 @@ def test_write_methods_are_a_405(folder: Path, method: str) -> None:
 
 
 def test_deployment_without_documents_is_a_501() -> None:
-    response = get(Service(engine()), "a.txt")
+    response = get(App(make_rag()), "a.txt")
 
     assert (response.status, response.json) == (
         404,
@@ -585,10 +584,10 @@ class StallingFiles:
             self.closed = True
 
 
-def make_stalling_service(pieces: int, seconds: float) -> tuple[Service, StallingFiles]:
+def make_stalling_service(pieces: int, seconds: float) -> tuple[App, StallingFiles]:
     files = StallingFiles(pieces)
-    index = engine(retriever=FakeRetriever([source("a.pdf")]))
-    return Service(index, limits=Limits(request_seconds=seconds), files=files), files
+    index = make_rag(retriever=FakeRetriever([source("a.pdf")]))
+    return App(index, limits=Limits(request_seconds=seconds), files=files), files
 
 
 @pytest.mark.parametrize("pieces", [-1, 0])
@@ -614,7 +613,7 @@ def is_closed_after(receive: Any, send: Any) -> bool:
     async def go() -> bool:
         service, files = make_stalling_service(3, 60)
         request = replace(call("/content/{path}", b""), method="GET", path="a.pdf")
-        reply = await service.reply(request)
+        reply = await handle_call(service, request)
         assert (reply.status, reply.body, files.closed) == (200, b"x", False)
         await function_app.make_response(reply)(SCOPE, receive, send)
         return files.closed

@@ -16,17 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.app import Service
 from shared.bootstrap.build import build
 from shared.domain.errors import BadRequest
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
+from shared.protocols.exchange import App
 from shared.retrieval.search_scope import SearchScope, check_filter
 from shared.settings import read_settings
 from tests.integration.test_azure_search import PUBLIC, SELECT, app, home, signed
 from tests.support.calls import CHAT_KEY, BufferedReply, ask, call, local_service
 from tests.support.fake_search import FakeSearch
-from tests.support.fakes import FakeModel, FakeRetriever, engine
+from tests.support.fakes import FakeModel, FakeRetriever, make_rag
 from tests.support.fuzz import FUZZ
 from tests.support.prompts import APP_PROMPTS
 from tests.support.servers import SAMPLES, SIGN_IN
@@ -286,15 +286,15 @@ def test_role_information_is_sent_if_client_prompts_are_allowed(parts: Parts) ->
 
 def configured(
     model: FakeModel | None = None, retriever: FakeRetriever | None = None, **more: Any
-) -> Service:
+) -> App:
     """A service over fakes, whose index is told by an address."""
     searched = SearchScope(
         "https://mine.search.windows.net", "docs", private=("oids", "groups"), **more
     )
-    return local_service(engine(model, retriever), search_scope=searched)
+    return local_service(make_rag(model, retriever), search_scope=searched)
 
 
-def posted(service: Service, /, stream: bool = False, **parameters: Any) -> BufferedReply:
+def posted(service: App, /, stream: bool = False, **parameters: Any) -> BufferedReply:
     where = {"endpoint": "https://mine.search.windows.net", "index_name": "docs"}
     data_source = {"type": "azure_search", "parameters": {**where, **parameters}}
     body = {"messages": QUESTION, "data_sources": [data_source], "stream": stream}
@@ -320,7 +320,7 @@ def test_blank_role_information_is_ignored() -> None:
 
 def test_intent_is_not_escaped() -> None:
     messages = [{"role": "user", "content": "¿Qué es 漢字?"}]
-    got = ask(call(ROUTE, {"messages": messages}), local_service(engine()))
+    got = ask(call(ROUTE, {"messages": messages}), local_service(make_rag()))
     contexts = got.json["choices"][0]["message"]["context"]
 
     assert contexts["intent"] == '["¿Qué es 漢字?"]'
@@ -403,7 +403,7 @@ def test_invalid_parameter_is_named_by_path(parameters: dict[str, Any], name: st
 def test_request_without_data_source_uses_the_deployment(empty: Any) -> None:
     retriever = FakeRetriever()
     body = {"messages": QUESTION, "data_sources": empty}
-    got = ask(call(ROUTE, body), local_service(engine(FakeModel(), retriever)))
+    got = ask(call(ROUTE, body), local_service(make_rag(FakeModel(), retriever)))
 
     assert got.status == 200
     ((_, _, used),) = retriever.calls
@@ -411,7 +411,7 @@ def test_request_without_data_source_uses_the_deployment(empty: Any) -> None:
 
 
 def test_missing_search_service_names_the_setting() -> None:
-    got = posted(local_service(engine()))
+    got = posted(local_service(make_rag()))
 
     assert (got.status, got.json["error"]["param"]) == (400, "data_sources")
     assert "AZURE_SEARCH_ENDPOINT" in got.json["error"]["message"]
@@ -613,8 +613,8 @@ def test_other_protocols_ignore_filters(parts: Parts) -> None:
 
 def test_embedded_index_rejects_a_filter() -> None:
     service = build(read_settings(SAMPLES))
-    assert service.engine is not None
-    retriever = service.engine.retriever
+    assert service.rag is not None
+    retriever = service.rag.retriever
     narrowed = Overrides().model_copy(update={"filter": "category eq 'x'"})
 
     assert retriever.name == "embedded"
@@ -791,7 +791,7 @@ def test_citation_numbers_of_earlier_answers_are_removed() -> None:
         {"role": "assistant", "content": parts_of_it},
         *QUESTION,
     ]
-    ask(call(ROUTE, {"messages": messages}), local_service(engine(model)))
+    ask(call(ROUTE, {"messages": messages}), local_service(make_rag(model)))
     texts = [(each.content, (each.raw or {}).get("content")) for each in model.calls[-1].messages]
 
     assert texts[1:4:2] == [("What is [doc1]?", "What is [doc1]?"), ("And?", "And?")]

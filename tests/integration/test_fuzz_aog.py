@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.settings import read_settings as read_settings
 from tests.support.calls import read
@@ -94,7 +95,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         service = build(read_settings(providers))
         try:
             async with asyncio.timeout(TIMEOUT):
-                return (await read(await service.reply(aog_call(data)))).status
+                return (await read(await handle_call(service, aog_call(data)))).status
         finally:
             await close_models(service)
 

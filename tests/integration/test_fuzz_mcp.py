@@ -22,7 +22,7 @@ from shared.protocols.mcp.tools import TOOLS
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from tests.integration.test_fuzz_aog import replaced
 from tests.support.calls import JSON, BufferedReply, ask, call, local_service
-from tests.support.fakes import PLUS, STANDARD, FakeRetriever, engine
+from tests.support.fakes import PLUS, STANDARD, FakeRetriever, make_rag
 from tests.support.fuzz import EXAMPLES, FUZZ, junk, words
 from tests.support.gateways import read_events
 
@@ -210,7 +210,7 @@ def test_hundreds_of_messages_near_the_right_ones_get_valid_responses(
 
     with closing(SqliteRetriever(SOURCES)) as index:
         retriever = FakeRetriever(error=RuntimeError(MARK)) if is_failing else index
-        service = local_service(replace(engine(), retriever=retriever))
+        service = local_service(replace(make_rag(), retriever=retriever))
         each()
 
     answered = outcomes["result"] + (outcomes["tool error"] if is_failing else 0)

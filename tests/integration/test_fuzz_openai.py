@@ -8,13 +8,14 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.protocols.openai.data_sources import SEARCHES
 from shared.retrieval.search_scope import SearchScope
 from shared.settings import read_settings as read_settings
 from tests.integration.test_fuzz_aog import nearly_right
 from tests.support.calls import ask, call, local_service, read
-from tests.support.fakes import engine
+from tests.support.fakes import make_rag
 from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, words
 from tests.support.gateways import (
     PNG_URL,
@@ -96,7 +97,7 @@ searching = st.fixed_dictionaries(
 def test_hundreds_of_data_sources_near_the_right_ones_never_end_in_a_500() -> None:
     statuses: Counter[int] = Counter()
     searched = SearchScope(ENDPOINT, "docs", True, ("oids", "groups"), (0, 1, 2, 3, 4))
-    service = local_service(engine(), search_scope=searched)
+    service = local_service(make_rag(), search_scope=searched)
 
     @FUZZ
     @given(nearly_right(searching))
@@ -121,7 +122,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         try:
             async with asyncio.timeout(TIMEOUT):
                 request = call("/v1/chat/completions", data)
-                return (await read(await service.reply(request))).status
+                return (await read(await handle_call(service, request))).status
         finally:
             await close_models(service)
 

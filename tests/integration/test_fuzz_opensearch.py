@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.http.call import Call
 from shared.protocols.opensearch.routes import HANDLERS, MEMORY
@@ -109,7 +110,7 @@ def test_hundreds_of_calls_near_the_right_ones_never_end_in_a_500(tmp_path: Path
 
     async def answered(request: Call) -> int:
         async with asyncio.timeout(TIMEOUT):
-            return (await read(await service.reply(request))).status
+            return (await read(await handle_call(service, request))).status
 
     @FUZZ
     @given(st.data())

@@ -17,15 +17,16 @@ from hypothesis import strategies as st
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
+from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.domain import errors
 from shared.domain.events import Delta, Done
 from shared.domain.messages import ToolCall
 from shared.settings import read_settings as read_settings
 from tests.integration.test_fuzz_aog import nearly_right, replaced
-from tests.integration.test_stored_responses import SIGN_IN, App, run
+from tests.integration.test_stored_responses import SIGN_IN, FakeApp, run
 from tests.support.calls import ANNA, BEN, BufferedReply, ask, call, local_service, read
-from tests.support.fakes import PLUS, STANDARD, FakeModel, ScriptStep, engine
+from tests.support.fakes import PLUS, STANDARD, FakeModel, ScriptStep, make_rag
 from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, words
 from tests.support.gateways import (
     PNG_URL,
@@ -147,7 +148,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
         service = build(read_settings({**LAPTOP, **providers}))
         try:
             async with asyncio.timeout(TIMEOUT):
-                return await read(await service.reply(call(ROUTE, data)))
+                return await read(await handle_call(service, call(ROUTE, data)))
         finally:
             await close_models(service)
 
@@ -212,7 +213,7 @@ def scripts(draw: st.DrawFn) -> tuple[list[ScriptStep], list[ScriptStep]]:
 
 def respond(script: Sequence[ScriptStep], **body: Any) -> BufferedReply:
     """The reply to a question whose answer is a script."""
-    service = local_service(engine(FakeModel(script)))
+    service = local_service(make_rag(FakeModel(script)))
     return ask(call(ROUTE, {"input": "Hello?", "tools": [WEATHER], **body}), service)
 
 
@@ -257,7 +258,7 @@ class StoredResponse:
 class Users:
     """Two users of an app, and what each must be able to see."""
 
-    app: App
+    app: FakeApp
     ids: list[str] = field(default_factory=lambda: ["resp_x"])  # of all responses there ever were
     stored: dict[str, StoredResponse] = field(default_factory=dict)
 
@@ -327,7 +328,7 @@ def test_each_user_sees_the_own_responses_alone_in_any_order(
     @FUZZ
     @given(st.randoms(use_true_random=True))  # hypothesis' own likes the first choice best
     def each(chance: Random) -> None:
-        async def work(app: App) -> None:
+        async def work(app: FakeApp) -> None:
             users = Users(app)
             for _ in range(30):
                 step, user = chance.choice(STEPS), chance.choice(["anna", "anna", "ben"])

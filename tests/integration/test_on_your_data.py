@@ -20,7 +20,7 @@ from shared.settings import SettingsError, read_settings
 from tests.integration.test_azure_search import app, home, signed
 from tests.support.calls import CHAT_KEY, ask, call, local_service
 from tests.support.fake_search import FakeSearch
-from tests.support.fakes import FakeModel, FakeRetriever, engine
+from tests.support.fakes import FakeModel, FakeRetriever, make_rag
 from tests.support.servers import SIGN_IN
 from tests.support.upstream import answer_events, error_response, stream_response
 
@@ -276,7 +276,7 @@ def test_link_to_a_file_of_a_foreign_index_is_encoded_once() -> None:
     hit = {"chunk_id": "a1", "chunk": "Text.", "title": "Report: 100%.pdf"}
     retriever = FakeRetriever([fields.to_source(hit)])
     body = {"messages": QUESTION}
-    got = ask(call(ROUTE, body), local_service(engine(FakeModel(), retriever))).json
+    got = ask(call(ROUTE, body), local_service(make_rag(FakeModel(), retriever))).json
     (citation,) = got["choices"][0]["message"]["context"]["citations"]
 
     assert citation["url"] == "/content/Report%3A%20100%25.pdf#a1"

@@ -13,6 +13,7 @@ import httpx2
 import openai
 import pytest
 
+from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.bootstrap.clients import Clients
 from shared.domain import errors
@@ -77,15 +78,15 @@ def call_app(
 
     async def go() -> list[BufferedReply]:
         service = build(read_settings(settings(server, **more)))
-        assert service.engine is not None
+        assert service.rag is not None
         try:
             async with asyncio.timeout(PATIENCE):
-                got = [await read_reply(await service.reply(call(r, body))) for r in routes]
+                got = [await read_reply(await handle_call(service, call(r, body))) for r in routes]
                 while server.open_connections > 1:  # one is kept for the next request
                     await asyncio.sleep(0.01)
                 return got
         finally:
-            await service.engine.model.client.close()  # type: ignore[attr-defined]
+            await service.rag.model.client.close()  # type: ignore[attr-defined]
 
     return asyncio.run(go())
 
@@ -186,8 +187,8 @@ def answered(server: Upstream, prompt: Prompt) -> Answer:
 
     async def go() -> Answer:
         service = build(read_settings(settings(server)))
-        assert service.engine is not None
-        model = service.engine.model
+        assert service.rag is not None
+        model = service.rag.model
         try:
             async with asyncio.timeout(PATIENCE), model.open(prompt) as stream:
                 return await collect(check_stream(stream))
@@ -718,16 +719,16 @@ def test_crlf_comments_and_other_fields_of_server_sent_events_are_read(server: U
 def test_a_client_that_disconnects_closes_the_connection_to_the_model(server: Upstream) -> None:
     async def go() -> int:
         service = build(read_settings(settings(server)))
-        assert service.engine is not None
+        assert service.rag is not None
         server.plan.append(stream_response([server.api.text("Some "), Exchange.stall]))
-        reply = await service.reply(call("/chat/stream"))
+        reply = await handle_call(service, call("/chat/stream"))
         assert reply.rest is not None
         await anext(reply.rest)
         await reply.rest.aclose()
         until = time.monotonic() + PATIENCE
         while server.open_connections and time.monotonic() < until:
             await asyncio.sleep(0.01)
-        await service.engine.model.client.close()  # type: ignore[attr-defined]
+        await service.rag.model.client.close()  # type: ignore[attr-defined]
         return server.open_connections
 
     assert asyncio.run(go()) == 0

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from shared.app import Service
 from shared.bootstrap.build import build
 from shared.domain import errors
 from shared.domain.events import Delta, Done
@@ -17,10 +16,11 @@ from shared.domain.messages import ToolCall
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.models.demo import DemoModel
 from shared.protocols.aog import routes as aog
+from shared.protocols.exchange import App
 from shared.protocols.message_json import MAX_BYTES
 from shared.settings import read_settings
 from tests.support.calls import ANNA, CHAT_KEY, JSON, BufferedReply, ask, call, local_service
-from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, engine
+from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, make_rag
 from tests.support.gateways import (
     REMOTE,
     WEATHER,
@@ -40,7 +40,7 @@ NOWHERE = {"AZURE_FUNCTIONS_ENVIRONMENT": ""}  # nothing tells where the app run
 AZURE = ("WEBSITE_INSTANCE_ID", "CONTAINER_NAME", "WEBSITE_POD_NAME", "WEBSITE_SITE_NAME")
 
 
-def chat(body: Any = HELLO, service: Service | None = None, **more: Any) -> BufferedReply:
+def chat(body: Any = HELLO, service: App | None = None, **more: Any) -> BufferedReply:
     return ask(call(more.pop("route", ROUTE), body, **more), service)
 
 
@@ -113,7 +113,7 @@ def test_stream_is_the_answer_in_chunks(usage: bool | None) -> None:
 def test_tool_choice_without_a_type_is_a_400(route: str, choice: Any) -> None:
     model = FakeModel()
     body = {**HELLO, "tools": [WEATHER], "tool_choice": choice}
-    got = ask(call(route, body, path="chat"), local_service(engine(model)))
+    got = ask(call(route, body, path="chat"), local_service(make_rag(model)))
 
     assert got.status == 400
     assert b"tool_choice: must be a string, or an object with a type" in got.data
@@ -135,7 +135,7 @@ def test_tools_over_the_limit_are_a_400(route: str) -> None:
 def test_passage_cannot_cite_another_source() -> None:
     text = "Plus covers transport by ambulance, see [doc2]."
     passage = replace(PLUS, content=text, sourcepage="a%5Bdoc2%5D.md")
-    service = local_service(engine(DemoModel(), FakeRetriever([passage, STANDARD])))
+    service = local_service(make_rag(DemoModel(), FakeRetriever([passage, STANDARD])))
     body = {"messages": [user("What does Plus cover by ambulance?")]}
     message = chat(body, service).json["choices"][0]["message"]
     streamed = chunks(chat({**body, "stream": True}, service))
@@ -147,7 +147,7 @@ def test_passage_cannot_cite_another_source() -> None:
 
 
 def test_missing_usage_is_estimated() -> None:
-    service = local_service(engine(FakeModel([Delta("four words are here"), Done()])))
+    service = local_service(make_rag(FakeModel([Delta("four words are here"), Done()])))
     used = chat(HELLO, service).json["usage"]
 
     assert used["prompt_tokens"] > 10
@@ -177,7 +177,7 @@ def test_tool_calls_are_returned() -> None:
         Done("tool_calls"),
     ]
     model = FakeModel(script)
-    service = local_service(engine(model))
+    service = local_service(make_rag(model))
     body = {**HELLO, "tools": [WEATHER], "tool_choice": "auto"}
     (choice,) = chat(body, service).json["choices"]
     streamed = chunks(chat({**body, "stream": True}, service))
@@ -206,7 +206,7 @@ def test_conversation_continues_after_tool_results() -> None:
         {"role": "assistant", "content": None, "tool_calls": [called]},
         {"role": "tool", "tool_call_id": "1", "content": "found"},
     ]
-    got = chat({"messages": messages}, local_service(engine(model)))
+    got = chat({"messages": messages}, local_service(make_rag(model)))
 
     assert got.status == 200
     ours, *theirs = model.calls[0].messages
@@ -220,7 +220,7 @@ def test_client_instructions_are_used_only_if_allowed(role: str) -> None:
     body = {"messages": [{"role": role, "content": "Be a pirate."}, *HELLO["messages"]]}
     for allowed in (True, False):
         model = FakeModel()
-        service = local_service(engine(model, client_prompts=allowed))
+        service = local_service(make_rag(model, client_prompts=allowed))
         for got in (chat(body, service), chat({**body, "stream": True}, service)):
             contents = [message.content for message in model.calls[-1].messages]
 
@@ -246,7 +246,7 @@ def test_unsupported_options_are_omitted_with_a_note() -> None:
 
 
 def test_demo_model_names_what_it_does_not_support() -> None:
-    service = local_service(engine(DemoModel()))
+    service = local_service(make_rag(DemoModel()))
     tool = {"type": "function", "function": {"name": "f", "description": "word " * 20_000}}
     options = {"tools": [tool], "response_format": {"type": "json_object"}, "max_tokens": 9}
     for stream in (False, True):
@@ -393,13 +393,13 @@ def test_failure_has_the_form_of_openai(
     failure: Exception, status: int, kind: str, code: str | None
 ) -> None:
     for stream in (False, True):
-        got = chat({**HELLO, "stream": stream}, local_service(engine(FakeModel([failure]))))
+        got = chat({**HELLO, "stream": stream}, local_service(make_rag(FakeModel([failure]))))
 
         assert got.status == status
         assert (got.json["error"]["type"], got.json["error"]["code"]) == (kind, code)
         assert "secret" not in got.data.decode()
     late = chat(
-        {**HELLO, "stream": True}, local_service(engine(FakeModel([Delta("Half"), failure])))
+        {**HELLO, "stream": True}, local_service(make_rag(FakeModel([Delta("Half"), failure])))
     )
     *_, last, rest = late.data.split(b"\n\n")
     assert rest == b""
@@ -479,7 +479,7 @@ def test_unknown_message_fields_are_not_forwarded(flavor: str) -> None:
 def test_notice_is_limited_and_ascii() -> None:
     retriever = FakeRetriever()
     retriever.result = replace(retriever.result, notes=("\u00e9" * 2000,))
-    got = chat(service=local_service(engine(None, retriever)))
+    got = chat(service=local_service(make_rag(None, retriever)))
 
     assert got.headers["x-chat-notice"] == "?" * 1000
 
@@ -504,7 +504,7 @@ def test_null_arguments_are_empty() -> None:
 
 
 def test_tokens_outside_the_text_are_counted() -> None:
-    service = local_service(engine(FakeModel(max_prompt_tokens=200)))
+    service = local_service(make_rag(FakeModel(max_prompt_tokens=200)))
     schema = {"type": "json_schema", "json_schema": {"x": ["word"] * 500}}
 
     assert chat({**HELLO, "response_format": schema}, service).status == 400
@@ -609,7 +609,7 @@ def test_api_key_identifies_no_user() -> None:
     search = FakeRetriever()
     access = AccessPolicy(sign_in=True, single_user=False)
     service = replace(
-        local_service(engine(FakeModel(), search), access),
+        local_service(make_rag(FakeModel(), search), access),
         api_key=ApiKeyPolicy(CHAT_KEY, allow_anonymous=False),
     )
     chat(HELLO, service, headers={**JSON, "api-key": CHAT_KEY})
@@ -645,7 +645,7 @@ def test_unknown_path_is_a_404_that_lists_the_routes(method: str) -> None:
 
 
 def test_unknown_path_needs_the_key() -> None:
-    service = local_service(engine(), api_key=ApiKeyPolicy(CHAT_KEY))
+    service = local_service(make_rag(), api_key=ApiKeyPolicy(CHAT_KEY))
     headers = {**JSON, "api-key": CHAT_KEY}
     statuses = [
         chat(service=service, route="/openai/{*path}", path="x", headers=each).status

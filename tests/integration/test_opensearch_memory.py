@@ -19,7 +19,7 @@ from shared.http.call import Limits
 from shared.protocols.opensearch.memory import MAX_CONTAINERS
 from shared.protocols.opensearch.routes import HANDLERS
 from tests.support.calls import ANNA, BEN, JSON, Client, local_service
-from tests.support.fakes import engine
+from tests.support.fakes import make_rag
 from tests.support.stores import build_client, sqlite_memory
 
 OLD = "/_plugins/_ml/memory/conversation"
@@ -36,14 +36,14 @@ TURN = {
 @pytest.fixture
 def laptop(tmp_path: Path) -> Iterator[Client]:
     with sqlite_memory(tmp_path) as memory:
-        yield Client(local_service(engine(), memory=memory))
+        yield Client(local_service(make_rag(), memory=memory))
 
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[Client]:
     access = AccessPolicy(sign_in=True, single_user=False)
     with sqlite_memory(tmp_path) as memory:
-        yield Client(local_service(engine(), access, memory=memory), ANNA)
+        yield Client(local_service(make_rag(), access, memory=memory), ANNA)
 
 
 def error(kind: str, reason: str, status: int) -> dict[str, Any]:
@@ -298,7 +298,7 @@ def test_nobody_in_particular_gets_nothing_where_people_sign_in(
 def test_in_azure_without_a_sign_in_nobody_owns_a_conversation(tmp_path: Path) -> None:
     with sqlite_memory(tmp_path) as memory:
         client = Client(
-            local_service(engine(), AccessPolicy(single_user=False), memory=memory), ANNA
+            local_service(make_rag(), AccessPolicy(single_user=False), memory=memory), ANNA
         )
 
     assert client("POST", OLD).status == 401
@@ -363,7 +363,7 @@ def test_a_setting_says_how_many_megabytes_one_may_store(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("method", "route"), MEMORY_ROUTES)
 def test_without_memory_the_routes_say_which_settings_turn_it_on(method: str, route: str) -> None:
-    got = Client(local_service(engine()))(
+    got = Client(local_service(make_rag()))(
         method, route, {"name": "x", "additional_info": "x"}, "id"
     )
 
@@ -422,7 +422,7 @@ def test_a_body_may_be_compressed(laptop: Client) -> None:
     ],
 )
 def test_a_compressed_body_is_held_to_the_same_limit(body: bytes, status: int, reason: str) -> None:
-    service = local_service(engine(), limits=Limits(json_bytes=1000))
+    service = local_service(make_rag(), limits=Limits(json_bytes=1000))
     got = Client(service, JSON | {"content-encoding": "gzip"})("POST", OLD, body)
 
     assert got.status == status
@@ -443,7 +443,7 @@ def test_a_body_needs_its_type_as_no_other_site_can_send_it(laptop: Client) -> N
 
 
 def test_a_bomb_is_not_unpacked_beyond_the_limit() -> None:
-    service = local_service(engine(), limits=Limits(json_bytes=1_000_000))
+    service = local_service(make_rag(), limits=Limits(json_bytes=1_000_000))
     client = Client(service, JSON | {"content-encoding": "gzip"})
     bomb = gzip.compress(bytes(200_000_000))
     tracemalloc.start()

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from shared.app import Service
 from shared.domain import errors
 from shared.domain.events import Delta, Done, Source
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.memory.base import Memory
 from shared.models.router import Provider, Router
+from shared.protocols.exchange import App
 from shared.protocols.opensearch.search import matches, parse_search
 from tests.support.calls import ANNA, JSON, BufferedReply, Client, ask, call, local_service
 from tests.support.fakes import (
@@ -28,7 +28,7 @@ from tests.support.fakes import (
     FailingInteractions,
     FakeModel,
     FakeRetriever,
-    engine,
+    make_rag,
 )
 from tests.support.stores import sqlite_memory
 
@@ -74,8 +74,8 @@ class Desk:
         self.memory, self.thoughts = memory, thoughts
 
     @property
-    def service(self) -> Service:
-        rag = replace(engine(self.model, self.search), thoughts=self.thoughts)
+    def service(self) -> App:
+        rag = replace(make_rag(self.model, self.search), thoughts=self.thoughts)
         return local_service(rag, memory=self.memory)
 
     @property
@@ -480,7 +480,7 @@ def test_configured_model_answers_by_its_name_and_llm_model_overrides_the_pipeli
     for name, model in models.items():
         model.name = name
     provider = Provider("server", "local", lambda name: models[name or "small"], tuple(models))
-    parts = replace(engine(), models=Router([provider]))
+    parts = replace(make_rag(), models=Router([provider]))
     with sqlite_memory(tmp_path) as memory:
         service = local_service(parts, AccessPolicy(single_user=True), memory=memory)
         pipeline = call(PIPELINE, definition(model_id="large"), method="PUT", path="p")
@@ -568,7 +568,7 @@ def test_a_conversation_of_somebody_else_is_not_found_before_anything_is_asked(
 ) -> None:
     conversation = create_conversation(desk) if whose == "foreign" else "0" * 24
     service = local_service(
-        engine(desk.model, desk.search),
+        make_rag(desk.model, desk.search),
         AccessPolicy(sign_in=True, single_user=False),
         memory=desk.memory,
     )
@@ -581,7 +581,7 @@ def test_a_conversation_of_somebody_else_is_not_found_before_anything_is_asked(
 
 def test_a_search_shows_a_user_what_a_chat_would(desk: Desk) -> None:
     service = local_service(
-        engine(desk.model, desk.search), AccessPolicy(sign_in=True, single_user=False)
+        make_rag(desk.model, desk.search), AccessPolicy(sign_in=True, single_user=False)
     )
     Client(service, ANNA)("POST", SEARCH, {"query": {"match": {"text": "x"}}}, "documents")
     ((user, _, overrides),) = desk.search.calls
@@ -670,7 +670,7 @@ def test_where_people_sign_in_only_admins_change_what_holds_for_all(
     desk: Desk, method: str, route: str
 ) -> None:
     service = local_service(
-        engine(), AccessPolicy(sign_in=True, single_user=False), memory=desk.memory
+        make_rag(), AccessPolicy(sign_in=True, single_user=False), memory=desk.memory
     )
     body = FEATURE if "settings" in route else definition(system_prompt="stolen")
     name = "p" if "{name}" in route else ""

@@ -335,8 +335,8 @@ def test_azure_openai_is_remote_and_a_server_on_this_machine_local() -> None:
     assert got["local_service_providers"] == "openai"
     assert got["remote_service_providers"] == "azure-openai"
     assert cards[0]["url"] == "https://mine.openai.azure.com/openai/v1/chat/completions"
-    assert service.engine is not None
-    assert service.engine.model.name == "llama3"
+    assert service.rag is not None
+    assert service.rag.model.name == "llama3"
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ settings, bodies = json.load(sys.stdin)
 async def go():
     service = build(read_settings(settings))
     for body in bodies:
-        got = await read_reply(await service.reply(aog_call(body)))
+        got = await read_reply(await handle_call(service, aog_call(body)))
         print(json.dumps([got.status, got.data.decode()]))
 asyncio.run(go())
 """

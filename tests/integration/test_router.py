@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from shared.app import Service
+from shared.app import handle_call
 from shared.domain import errors
 from shared.domain.events import Delta, Done
 from shared.domain.overrides import UNSET
 from shared.models.base import Model
 from shared.models.router import ModelSelection, Provider, Router
+from shared.protocols.exchange import App
 from shared.rag.flow import Rag
 from tests.support.calls import QUESTION, BufferedReply, ask, call
 from tests.support.fakes import PLUS, PROMPTS, FakeModel, FakeRetriever
@@ -246,7 +247,7 @@ def named(name: str, model: FakeModel) -> FakeModel:
     return model
 
 
-def pair(local: Sequence[Any], clock: Clock | None = None) -> tuple[FakeModel, FakeModel, Service]:
+def pair(local: Sequence[Any], clock: Clock | None = None) -> tuple[FakeModel, FakeModel, App]:
     """A local model with a script, and a remote one that answers."""
     near = named("near", FakeModel(local))
     far = named("far", FakeModel([Delta("far"), Done()]))
@@ -259,7 +260,7 @@ def pair(local: Sequence[Any], clock: Clock | None = None) -> tuple[FakeModel, F
         Provider("far", "remote", factory(far), models=("far",)),
     )
     router = Router(providers, seconds=0.2, now=clock or Clock())
-    return near, far, Service(Rag(FakeRetriever(), router, PROMPTS, UNSET))
+    return near, far, App(Rag(FakeRetriever(), router, PROMPTS, UNSET))
 
 
 def text(got: BufferedReply) -> str:
@@ -295,10 +296,10 @@ def test_other_requests_do_not_wait_for_the_trial_request(history: tuple[str, ..
     near.calls.clear()
 
     async def go() -> list[str]:
-        first = asyncio.ensure_future(service.reply(call("/chat", body)))
+        first = asyncio.ensure_future(handle_call(service, call("/chat", body)))
         while not near.open_streams:
             await asyncio.sleep(0)
-        rest = [str((await service.reply(call("/chat", body))).body) for _ in range(5)]
+        rest = [str((await handle_call(service, call("/chat", body))).body) for _ in range(5)]
         return [str((await first).body), *rest]
 
     got = asyncio.run(go())
@@ -394,7 +395,7 @@ def test_a_slow_rewrite_that_has_begun_is_not_interrupted() -> None:
         ),
         seconds=0.2,
     )
-    service = Service(Rag(FakeRetriever(), router, PROMPTS, UNSET))
+    service = App(Rag(FakeRetriever(), router, PROMPTS, UNSET))
     turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
     body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
 
@@ -426,7 +427,7 @@ def test_notes_on_images_are_about_the_model_that_answers() -> None:
             Provider("far", "remote", lambda _: far, models=("far",)),
         )
         rag = Rag(FakeRetriever([picture]), Router(providers), PROMPTS, UNSET)
-        steps = ask(call("/chat", body), Service(rag)).json["context"]["thoughts"]
+        steps = ask(call("/chat", body), App(rag)).json["context"]["thoughts"]
         return [note for note in steps[4]["description"] if "instead of" not in note]
 
     assert notes({}, blind) == [note.format("far")]
@@ -477,12 +478,12 @@ def slowly(*events: Any) -> Any:
     return Slow(events)
 
 
-def duo(near: FakeModel, far: FakeModel) -> Service:
+def duo(near: FakeModel, far: FakeModel) -> App:
     providers = (
         Provider("near", "local", lambda _: near, models=("near",)),
         Provider("far", "remote", lambda _: far, models=("far",)),
     )
-    return Service(Rag(FakeRetriever(), Router(providers, seconds=0.2), PROMPTS, UNSET))
+    return App(Rag(FakeRetriever(), Router(providers, seconds=0.2), PROMPTS, UNSET))
 
 
 def test_a_local_model_without_a_fallback_has_no_time_limit() -> None:

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from shared.app import Service
 from shared.bootstrap.build import build
 from shared.domain.errors import BadRequest
 from shared.domain.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.domain.request import User
+from shared.protocols.exchange import App
 from shared.retrieval.base import MAX_QUERY, LimitedRetriever, shorten_query
 from shared.settings import read_settings
 from tests.support.calls import BufferedReply, ask, call, local_service
-from tests.support.fakes import PLUS, FakeModel, FakeRetriever, engine
+from tests.support.fakes import PLUS, FakeModel, FakeRetriever, make_rag
 from tests.support.servers import SAMPLES
 
 LONG = "first " + "x" * 5000 + " last"
@@ -28,8 +28,8 @@ def user(content: str, **more: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": content}], **more}
 
 
-def service(retriever: FakeRetriever) -> Service:
-    return local_service(engine(FakeModel(max_prompt_tokens=100_000), retriever))
+def service(retriever: FakeRetriever) -> App:
+    return local_service(make_rag(FakeModel(max_prompt_tokens=100_000), retriever))
 
 
 CHATS = ["/chat", "/chat/stream", "/ask", "/v1/chat/completions", "/aog/v0.2/services/{service}"]
@@ -50,7 +50,7 @@ def test_long_question_is_shortened_to_its_start_and_end(route: str) -> None:
 
 def test_model_gets_the_whole_long_question() -> None:
     model, retriever = FakeModel(max_prompt_tokens=100_000), FakeRetriever()
-    got = ask(call("/chat", user(LONG)), Service(engine(model, retriever)))
+    got = ask(call("/chat", user(LONG)), App(make_rag(model, retriever)))
     original, query, *_ = got.json["context"]["thoughts"]
 
     assert model.calls[0].messages[-1].content.startswith(LONG)
@@ -114,10 +114,10 @@ def test_long_category_is_a_400(name: str) -> None:
 )
 def test_no_protocol_exceeds_the_limit(field: str, query: str, overrides: Overrides) -> None:
     app = build(read_settings(SAMPLES))
-    assert app.engine is not None
+    assert app.rag is not None
 
     with pytest.raises(BadRequest) as refused:
-        asyncio.run(app.engine.retriever.search(User(), query, overrides))
+        asyncio.run(app.rag.retriever.search(User(), query, overrides))
     assert refused.value.field == field
 
 

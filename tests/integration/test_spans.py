@@ -12,16 +12,17 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from shared.app import Service
+from shared.app import handle_call
 from shared.bootstrap.build import start
 from shared.domain import errors
 from shared.domain.events import Delta, Done
 from shared.http.call import Limits
+from shared.protocols.exchange import App
 from shared.rag.flow import Rag
 from shared.telemetry.open_telemetry import OpenTelemetryTracer
 from shared.telemetry.spans import NOOP_TRACER
 from tests.support.calls import JSON, QUESTION, call, local_service, read
-from tests.support.fakes import FakeModel, FakeRetriever, engine
+from tests.support.fakes import FakeModel, FakeRetriever, make_rag
 
 SECRETS = {"x-functions-key": "k3y", "authorization": "Bearer k3y", "x-ms-client-principal": "k3y"}
 HISTORY = {
@@ -36,7 +37,7 @@ WORDS = re.compile("Plus|dental|Dental|Crowns|crowns|Zanzibar|k3y|plans/|inside"
 Spans = dict[str, ReadableSpan]
 
 
-def record_spans(rag: Rag, act: Callable[[Service], Any], ratio: float = 1) -> Spans:
+def record_spans(rag: Rag, act: Callable[[App], Any], ratio: float = 1) -> Spans:
     """Run `act` with a service over fakes; return its spans by name, all of them ended."""
     exporter = InMemorySpanExporter()
     tracing = OpenTelemetryTracer(exporter, ratio)
@@ -47,9 +48,9 @@ def record_spans(rag: Rag, act: Callable[[Service], Any], ratio: float = 1) -> S
     return {span.name: span for span in spans}
 
 
-def post(route: str, body: Any = QUESTION, **headers: str) -> Callable[[Service], Any]:
-    async def act(service: Service) -> None:
-        await read(await service.reply(call(route, body, JSON | SECRETS | headers)))
+def post(route: str, body: Any = QUESTION, **headers: str) -> Callable[[App], Any]:
+    async def act(service: App) -> None:
+        await read(await handle_call(service, call(route, body, JSON | SECRETS | headers)))
 
     return act
 
@@ -68,7 +69,7 @@ def parent(span: ReadableSpan) -> int | None:
 
 @pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
 def test_request_span_has_search_rewrite_and_answer_children(route: str) -> None:
-    spans = record_spans(engine(), post(route, HISTORY))
+    spans = record_spans(make_rag(), post(route, HISTORY))
     root = spans.pop(f"POST {route}")
 
     assert set(spans) == {"rewrite", "search", "answer"}
@@ -86,7 +87,7 @@ def test_request_span_has_search_rewrite_and_answer_children(route: str) -> None
 
 
 def test_request_span_has_the_fields_of_the_log_line() -> None:
-    root = attributes(record_spans(engine(), post("/chat/stream"))["POST /chat/stream"])
+    root = attributes(record_spans(make_rag(), post("/chat/stream"))["POST /chat/stream"])
     first = root.pop("chat.first_event_seconds")
 
     assert 0 <= first < 20
@@ -116,7 +117,7 @@ REFUSALS = [
 def test_error_is_set_on_the_failing_span(
     route: str, model: FakeModel | None, retriever: FakeRetriever | None, where: str
 ) -> None:
-    spans = record_spans(engine(model, retriever), post(route))
+    spans = record_spans(make_rag(model, retriever), post(route))
     root = spans[f"POST {route}"]
 
     assert not spans[where].status.is_ok
@@ -138,7 +139,7 @@ BREAKS: Sequence[tuple[Sequence[Any], str]] = [
 
 @pytest.mark.parametrize(("script", "error"), BREAKS)
 def test_broken_stream_is_an_error_of_the_answer_span(script: Sequence[Any], error: str) -> None:
-    spans = record_spans(engine(FakeModel(script)), post("/chat/stream"))
+    spans = record_spans(make_rag(FakeModel(script)), post("/chat/stream"))
     root = spans["POST /chat/stream"]
 
     assert attributes(spans["answer"])["error.type"] == error
@@ -148,13 +149,13 @@ def test_broken_stream_is_an_error_of_the_answer_span(script: Sequence[Any], err
 
 
 def test_disconnect_ends_every_span_without_error() -> None:
-    async def act(service: Service) -> None:
-        reply = await service.reply(call("/chat/stream", headers=JSON | SECRETS))
+    async def act(service: App) -> None:
+        reply = await handle_call(service, call("/chat/stream", headers=JSON | SECRETS))
         assert reply.rest is not None
         await anext(reply.rest)
         await reply.rest.aclose()
 
-    spans = record_spans(engine(FakeModel([Delta("x"), asyncio.Event()])), act)
+    spans = record_spans(make_rag(FakeModel([Delta("x"), asyncio.Event()])), act)
 
     assert attributes(spans["POST /chat/stream"])["chat.outcome"] == "client gone"
     assert attributes(spans["answer"])["chat.outcome"] == "broken off"
@@ -168,21 +169,21 @@ def test_disconnect_before_the_response_ends_every_span() -> None:
     async def gone() -> bool:
         return True
 
-    async def act(service: Service) -> None:
-        await service.reply(call("/chat", gone=gone))
+    async def act(service: App) -> None:
+        await handle_call(service, call("/chat", gone=gone))
 
-    spans = record_spans(engine(FakeModel([asyncio.Event()])), act)
+    spans = record_spans(make_rag(FakeModel([asyncio.Event()])), act)
 
     assert attributes(spans["POST /chat"])["chat.outcome"] == "client gone"
     assert attributes(spans["answer"])["chat.outcome"] == "broken off"
 
 
 def test_deadline_ends_every_span() -> None:
-    async def act(service: Service) -> None:
+    async def act(service: App) -> None:
         short = replace(service, limits=Limits(request_seconds=1))
-        await read(await short.reply(call("/chat/stream")))
+        await read(await handle_call(short, call("/chat/stream")))
 
-    spans = record_spans(engine(FakeModel([Delta("x"), asyncio.Event()])), act)
+    spans = record_spans(make_rag(FakeModel([Delta("x"), asyncio.Event()])), act)
 
     assert attributes(spans["POST /chat/stream"])["chat.outcome"] == "DeadlineExceeded"
     assert attributes(spans["answer"])["chat.outcome"] == "broken off"
@@ -200,27 +201,27 @@ QUESTIONS: list[tuple[str, str, Any]] = [
 
 @pytest.mark.parametrize(("route", "path", "body"), QUESTIONS)
 def test_request_of_every_protocol_has_a_span(route: str, path: str, body: Any) -> None:
-    async def act(service: Service) -> None:
-        got = await read(await service.reply(call(route, body, path=path)))
+    async def act(service: App) -> None:
+        got = await read(await handle_call(service, call(route, body, path=path)))
         assert got.status == 200, got.data
 
-    root = record_spans(engine(), act)[f"POST {route}"]
+    root = record_spans(make_rag(), act)[f"POST {route}"]
 
     assert attributes(root)["chat.status"] == 200
     assert root.status.is_ok
 
 
 def test_health_request_has_no_span() -> None:
-    async def act(service: Service) -> None:
-        await service.reply(replace(call("/health"), method="GET"))
+    async def act(service: App) -> None:
+        await handle_call(service, replace(call("/health"), method="GET"))
 
-    assert record_spans(engine(), act) == {}
+    assert record_spans(make_rag(), act) == {}
 
 
 @pytest.mark.parametrize("sampled", ["00", "01"])
 def test_caller_span_is_the_parent_and_its_flag_is_ignored(sampled: str) -> None:
     above = f"00-{'a' * 31}1-{'b' * 15}2-{sampled}"
-    root = record_spans(engine(), post("/chat", traceparent=above))["POST /chat"]
+    root = record_spans(make_rag(), post("/chat", traceparent=above))["POST /chat"]
 
     assert root.context is not None
     assert f"{root.context.trace_id:032x}" == f"{'a' * 31}1"
@@ -229,7 +230,7 @@ def test_caller_span_is_the_parent_and_its_flag_is_ignored(sampled: str) -> None
 
 
 def test_ratio_samples_a_share_of_requests() -> None:
-    assert record_spans(engine(), post("/chat"), ratio=0) == {}
+    assert record_spans(make_rag(), post("/chat"), ratio=0) == {}
 
 
 @pytest.mark.parametrize("flag", ["00", "01"])
@@ -237,8 +238,8 @@ def test_ratio_samples_a_share_of_requests() -> None:
 def test_sampling_ignores_the_trace_id_and_flag(trace: str, flag: str) -> None:
     above = f"00-{trace}-{'b' * 16}-{flag}"
 
-    assert record_spans(engine(), post("/chat", traceparent=above), ratio=1e-12) == {}
-    assert record_spans(engine(), post("/chat", traceparent=above)).keys() >= {"search", "answer"}
+    assert record_spans(make_rag(), post("/chat", traceparent=above), ratio=1e-12) == {}
+    assert record_spans(make_rag(), post("/chat", traceparent=above)).keys() >= {"search", "answer"}
 
 
 class CollectingExporter(InMemorySpanExporter):

@@ -28,7 +28,7 @@ from shared.retrieval.sqlite.connections import IndexReplaced, open_index
 from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 from shared.retrieval.sqlite.schema import IndexMeta
 from tests.support.calls import Client, local_service
-from tests.support.fakes import engine
+from tests.support.fakes import make_rag
 
 ROOT = Path(__file__).parent.parent.parent
 PNG, JPEG = b"\x89PNG\r\n\x1a\n a picture", b"\xff\xd8\xff a photograph"
@@ -256,7 +256,7 @@ def test_own_folder_called_samples_is_not_the_samples(tmp_path: Path) -> None:
     meta = IndexMeta(Path("/home/anna/samples"))
     path = build_index(tmp_path / "index.db", passage("a.md", "Dental care."), meta=meta)
     with closing(SqliteRetriever.open(path)) as index:
-        rag = replace(engine(), retriever=index)
+        rag = replace(make_rag(), retriever=index)
         config = Client(local_service(rag), {})("GET", "/config").json
 
     assert (config["index"]["name"], config["index"]["isSamples"]) == ("samples", False)

@@ -9,13 +9,14 @@ from typing import Any, cast
 
 import pytest
 
-from shared.app import Service
+from shared.app import handle_call
 from shared.domain import errors
 from shared.domain.events import Delta, Done
 from shared.domain.messages import ToolCall
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Limits
 from shared.memory.base import Interaction, Interactions, Memory, PageRequest, Turn
+from shared.protocols.exchange import App
 from shared.protocols.openai.responses import storage
 from tests.integration.test_memory import account, opened
 from tests.support.calls import ANNA, BEN, CHAT_KEY, JSON, BufferedReply, call, local_service, read
@@ -24,7 +25,7 @@ from tests.support.fakes import (
     FailingInteractions,
     FakeModel,
     ScriptStep,
-    engine,
+    make_rag,
 )
 from tests.support.gateways import read_events
 from tests.support.stores import OpenStore
@@ -43,10 +44,10 @@ CALL: tuple[ScriptStep, ...] = (
 
 
 @dataclass
-class App:
+class FakeApp:
     """A service with a memory, and the model that answers there."""
 
-    service: Service
+    service: App
     model: FakeModel
     memory: Memory
 
@@ -58,7 +59,7 @@ class App:
         route = f"{ROUTE}/{{id}}" if path else ROUTE
         route += f"/{rest}" if rest else ""
         request = call(route, body or [b""], headers, method=method, path=id)
-        return await read(await self.service.reply(request))
+        return await read(await handle_call(self.service, request))
 
     async def create(
         self, input: Any = "Hello?", headers: dict[str, str] = JSON, **body: Any
@@ -90,7 +91,7 @@ class CountingInteractions:
 
 def run(
     opened: OpenStore,
-    work: Callable[[App], Awaitable[Any]],
+    work: Callable[[FakeApp], Awaitable[Any]],
     access: AccessPolicy | None = None,
     model: FakeModel | None = None,
     **parts: Any,
@@ -101,16 +102,16 @@ def run(
         async with opened() as memory:
             used = model or FakeModel((Delta("Yes."), Done()), max_prompt_tokens=100_000)
             service = local_service(
-                engine(used), access or AccessPolicy(single_user=True), memory=memory, **parts
+                make_rag(used), access or AccessPolicy(single_user=True), memory=memory, **parts
             )
-            return await work(App(service, used, memory))
+            return await work(FakeApp(service, used, memory))
 
     return asyncio.run(go())
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_response_is_returned_as_it_was(opened: OpenStore, stream: bool) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         reply = await app.create(metadata={"a": "b"}, stream=stream, temperature=0.5)
         first = read_events(reply)[0]["response"] if stream else reply.json
         answer = read_events(reply)[-1]["response"] if stream else reply.json
@@ -132,7 +133,7 @@ def test_a_response_is_returned_as_it_was(opened: OpenStore, stream: bool) -> No
 
 
 def test_a_response_continues_another_and_a_branch_hears_no_other(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         first = await app.answer("One?")
         second = await app.answer("Two?", previous_response_id=first)
         await app.answer("Other?", previous_response_id=first)
@@ -147,7 +148,7 @@ def test_a_response_continues_another_and_a_branch_hears_no_other(opened: OpenSt
 
 
 def test_the_ten_newest_turns_are_the_history(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         previous = await app.answer("0")
         for number in range(1, 13):
             other = await app.answer("branch", previous_response_id=previous)
@@ -160,9 +161,9 @@ def test_the_ten_newest_turns_are_the_history(opened: OpenStore) -> None:
 
 
 def test_instructions_of_an_earlier_response_are_not_carried_on(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         items = [{"role": "system", "content": "Rhyme."}, {"role": "user", "content": "One?"}]
-        app.service = replace(app.service, engine=replace(engine(app.model), client_prompts=True))
+        app.service = replace(app.service, rag=replace(make_rag(app.model), client_prompts=True))
         first = await app.answer(items, instructions="Be brief.")
         assert app.texts == ["Be brief.", "Rhyme.", "One?"]
         assert (await app.send("GET", first)).json["instructions"] is None
@@ -173,7 +174,7 @@ def test_instructions_of_an_earlier_response_are_not_carried_on(opened: OpenStor
 
 
 def test_a_call_is_continued_by_its_output_alone(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         app.model.script = CALL
         first = await app.answer("Weather?", tools=[WEATHER])
         app.model.script = (Delta("Sunny."), Done())
@@ -192,7 +193,7 @@ def test_a_call_is_continued_by_its_output_alone(opened: OpenStore) -> None:
 
 
 def test_a_reference_stands_for_a_stored_item(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         app.model.script = CALL
         output = (await app.create("Weather?", tools=[WEATHER, SEARCH])).json["output"]
         app.model.script = (Delta("Sunny."), Done())
@@ -210,7 +211,7 @@ def test_a_reference_stands_for_a_stored_item(opened: OpenStore) -> None:
 
 
 def test_a_response_that_many_items_reference_is_read_once(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         item = (await app.create("One?")).json["output"][0]
         interactions = CountingInteractions(app.memory.interactions)
         app.service = replace(
@@ -226,7 +227,7 @@ def test_a_response_that_many_items_reference_is_read_once(opened: OpenStore) ->
 
 
 def test_a_deleted_response_is_gone_for_every_protocol(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         first = await app.answer("One?")
         second = await app.answer("Two?", previous_response_id=first)
         deleted = await app.send("DELETE", first)
@@ -242,18 +243,18 @@ def test_a_deleted_response_is_gone_for_every_protocol(opened: OpenStore) -> Non
     run(opened, work)
 
 
-async def views(app: App) -> str:
+async def views(app: FakeApp) -> str:
     """All that the owner can read of stored conversations, over OpenSearch's routes."""
     texts: list[str] = []
     for conversation in await app.memory.conversations.list("local", PageRequest(0, 100)):
         for path in ("/_plugins/_ml/memory/{id}", "/_plugins/_ml/memory/{id}/messages"):
             request = call(path, [b""], method="GET", path=conversation.id)
-            texts.append((await read(await app.service.reply(request))).data.decode())
+            texts.append((await read(await handle_call(app.service, request))).data.decode())
     return "\n".join(texts)
 
 
 def test_the_question_of_a_deleted_response_names_no_conversation(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         first = await app.answer("Secret?")
         second = await app.answer("Two?", previous_response_id=first)
         branch = await app.answer("Three?", previous_response_id=first)
@@ -271,7 +272,7 @@ def test_the_question_of_a_deleted_response_names_no_conversation(opened: OpenSt
 
 
 def test_a_name_that_the_user_gave_stays_until_the_last_turn_is_deleted(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         first = await app.answer("One?")
         second = await app.answer("Two?", previous_response_id=first)
         (conversation,) = await app.memory.conversations.list("local", PageRequest())
@@ -286,7 +287,7 @@ def test_a_name_that_the_user_gave_stays_until_the_last_turn_is_deleted(opened: 
 
 @pytest.mark.parametrize("left", [0, 1])
 def test_responses_that_are_deleted_at_once_leave_nothing(opened: OpenStore, left: int) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         ids = [await app.answer("Secret 0?")]
         for number in range(1, 5):
             ids.append(await app.answer(f"Secret {number}?", previous_response_id=ids[-1]))
@@ -302,7 +303,7 @@ def test_responses_that_are_deleted_at_once_leave_nothing(opened: OpenStore, lef
 
 
 def test_a_turn_of_another_protocol_is_no_response_whatever_its_origin(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         conversation = await app.memory.conversations.create("local", "x")
         turn = Turn("One?", response="Yes.", origin="responses")
         stored = await app.memory.interactions.add("local", conversation.id, turn)
@@ -319,12 +320,12 @@ def test_a_turn_of_another_protocol_is_no_response_whatever_its_origin(opened: O
 
 
 def test_a_chat_continues_the_conversation_of_a_response(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         await app.answer("One?")
         (conversation,) = await app.memory.conversations.list("local", PageRequest())
         state = {"conversation_id": conversation.id}
         body = {"messages": [{"role": "user", "content": "Two?"}], "sessionState": state}
-        assert (await read(await app.service.reply(call("/chat", body)))).status == 200
+        assert (await read(await handle_call(app.service, call("/chat", body)))).status == 200
         assert app.texts[:2] == ["One?", "Yes."]
         newest, _ = await app.memory.interactions.list("local", conversation.id, PageRequest())
         reply = await app.send("GET", f"resp_{newest.id}")
@@ -334,7 +335,7 @@ def test_a_chat_continues_the_conversation_of_a_response(opened: OpenStore) -> N
 
 
 def test_users_have_their_own_responses(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         reply = await app.create(headers=ANNA)
         id = reply.json["id"]
         item = {"type": "item_reference", "id": reply.json["output"][0]["id"]}
@@ -357,7 +358,7 @@ def test_users_have_their_own_responses(opened: OpenStore) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_nothing_is_stored_without_an_owner_or_on_request(opened: OpenStore, stream: bool) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         for headers, body in (
             ({**JSON, "api-key": CHAT_KEY}, {}),
             (ANNA, {"store": False}),
@@ -371,13 +372,13 @@ def test_nothing_is_stored_without_an_owner_or_on_request(opened: OpenStore, str
 
 
 def test_the_reason_why_there_is_no_previous_response_is_named(opened: OpenStore) -> None:
-    async def ask(app: App) -> str:
+    async def ask(app: FakeApp) -> str:
         headers = {**JSON, "api-key": CHAT_KEY}
         reply = await app.create("And?", headers, previous_response_id="resp_1")
         assert (reply.status, reply.json["error"]["code"]) == (400, "previous_response_not_found")
         return str(reply.json["error"]["message"])
 
-    async def without_memory(app: App) -> str:
+    async def without_memory(app: FakeApp) -> str:
         app.service = replace(app.service, memory=None)
         return await ask(app)
 
@@ -404,7 +405,7 @@ def test_the_reason_why_there_is_no_previous_response_is_named(opened: OpenStore
 def test_an_answer_that_breaks_off_is_not_stored(
     opened: OpenStore, script: tuple[ScriptStep, ...]
 ) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         reply = await app.create(stream=True)
         id = read_events(reply)[0]["response"]["id"]
         assert (await app.send("GET", id)).status == 404
@@ -414,9 +415,9 @@ def test_an_answer_that_breaks_off_is_not_stored(
 
 
 def test_an_answer_that_the_client_left_is_not_stored(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         request = call(ROUTE, {"input": "Hello?", "stream": True})
-        reply = await app.service.reply(request)
+        reply = await handle_call(app.service, request)
         assert reply.rest is not None
         await anext(reply.rest)
         await reply.rest.aclose()
@@ -429,7 +430,7 @@ def test_an_answer_that_the_client_left_is_not_stored(opened: OpenStore) -> None
 @pytest.mark.parametrize("part", ["conversations", "interactions"])
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_memory_that_fails_costs_no_answer(opened: OpenStore, part: str, stream: bool) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         failing: Any = {
             "conversations": FailingConversations(app.memory.conversations, errors.Unavailable()),
             "interactions": FailingInteractions(app.memory.interactions, errors.Unavailable()),
@@ -458,7 +459,7 @@ class StalledInteractions(FailingInteractions):
 
 
 def test_a_memory_that_stalls_ends_with_the_time_of_the_request(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         stalled = StalledInteractions(app.memory.interactions)
         app.service = replace(app.service, memory=replace(app.memory, interactions=stalled))
         reply = await app.create(previous_response_id="resp_1")
@@ -468,7 +469,7 @@ def test_a_memory_that_stalls_ends_with_the_time_of_the_request(opened: OpenStor
 
 
 def test_an_answer_that_is_too_large_is_not_stored(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         reply = await app.create("x " * storage.MAX_DETAILS)
         assert storage.TOO_LARGE in reply.headers["x-chat-notice"]
         assert (await app.send("GET", reply.json["id"])).status == 404
@@ -477,7 +478,7 @@ def test_an_answer_that_is_too_large_is_not_stored(opened: OpenStore) -> None:
 
 
 def test_an_answer_with_half_a_character_is_stored(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         first = await app.answer()
         (item,) = (await app.send("GET", first)).json["output"]
         assert item["content"][0]["text"] == "Yes ?"
@@ -486,7 +487,7 @@ def test_an_answer_with_half_a_character_is_stored(opened: OpenStore) -> None:
 
 
 def test_images_are_not_stored(opened: OpenStore) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         image = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
         text = {"type": "input_text", "text": "What is it?"}
         first = await app.answer([{"role": "user", "content": [text, image]}])
@@ -500,7 +501,7 @@ def test_images_are_not_stored(opened: OpenStore) -> None:
 
 @pytest.mark.parametrize("id", ["x", "resp_", "resp_x", "resp_" + "y" * 5000, "resp_é 漢", "%00"])
 def test_an_unknown_response_is_a_404(opened: OpenStore, id: str) -> None:
-    async def work(app: App) -> None:
+    async def work(app: FakeApp) -> None:
         for method, path in (("GET", id), ("DELETE", id), ("GET", f"{id}/input_items")):
             reply = await app.send(method, path)
             assert (reply.status, reply.json["error"]["code"]) == (404, "not_found")

@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.app import Service
+from shared.app import handle_call
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Call, Reply
+from shared.protocols.exchange import App
 from shared.rag.flow import Rag
-from tests.support.fakes import engine
+from tests.support.fakes import make_rag
 
 JSON = {"content-type": "application/json"}
 ANNA = JSON | {"x-ms-client-principal-id": "anna"}
@@ -73,16 +74,16 @@ async def read(reply: Reply) -> BufferedReply:
     return BufferedReply(reply.status, reply.headers, reply.media_type, data)
 
 
-def local_service(rag: Rag, access: AccessPolicy = SINGLE_USER, **parts: Any) -> Service:
+def local_service(rag: Rag, access: AccessPolicy = SINGLE_USER, **parts: Any) -> App:
     """A service as on a laptop, without sign-in and keys."""
-    return Service(rag, access, **{"api_key": ApiKeyPolicy(allow_anonymous=True), **parts})
+    return App(rag, access, **{"api_key": ApiKeyPolicy(allow_anonymous=True), **parts})
 
 
-def ask(request: Call, service: Service | None = None) -> BufferedReply:
+def ask(request: Call, service: App | None = None) -> BufferedReply:
     """Returns the reply of a service over fakes."""
 
     async def go() -> BufferedReply:
-        return await read(await (service or local_service(engine())).reply(request))
+        return await read(await handle_call(service or local_service(make_rag()), request))
 
     return asyncio.run(go())
 
@@ -90,7 +91,7 @@ def ask(request: Call, service: Service | None = None) -> BufferedReply:
 class Client:
     """Calls the routes of one service, for one user at a time."""
 
-    def __init__(self, service: Service, headers: dict[str, str] = JSON) -> None:
+    def __init__(self, service: App, headers: dict[str, str] = JSON) -> None:
         self.service, self.headers = service, headers
 
     def __call__(

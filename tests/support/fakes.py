@@ -178,7 +178,7 @@ class FakeRetriever:
         return None
 
 
-def engine(
+def make_rag(
     model: Model | None = None,
     retriever: FakeRetriever | None = None,
     client_prompts: bool = False,

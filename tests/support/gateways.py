@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from shared.app import Service
+from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.http.call import Call
+from shared.protocols.exchange import App
 from shared.settings import read_settings
 from tests.support.calls import JSON, BufferedReply, call
 from tests.support.calls import read as read_reply
@@ -256,17 +257,17 @@ def run_calls(settings: Mapping[str, str], *calls: Call) -> list[BufferedReply]:
         service = build(read_settings({**LAPTOP, **settings}))
         try:
             async with asyncio.timeout(TIMEOUT):
-                return [await read_reply(await service.reply(each)) for each in calls]
+                return [await read_reply(await handle_call(service, each)) for each in calls]
         finally:
             await close_models(service)
 
     return asyncio.run(go())
 
 
-async def close_models(service: Service) -> None:
+async def close_models(service: App) -> None:
     """Close the clients of a service's models."""
-    assert service.engine is not None
-    for provider in service.engine.models.providers:
+    assert service.rag is not None
+    for provider in service.rag.models.providers:
         client = getattr(provider.get_model(None), "client", None)
         if client is not None:
             await client.close()

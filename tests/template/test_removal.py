@@ -56,7 +56,7 @@ async def connected():
 
 headers = {"content-type": "application/json"}
 call = Call("/chat", "POST", headers, body(), connected, "1")
-reply = asyncio.run(function_app.service.reply(call))
+reply = asyncio.run(function_app.handle_call(function_app.chat_app, call))
 print(json.dumps([reply.status, json.loads(reply.body)]))
 """
 

@@ -13,16 +13,17 @@ from typing import Any
 
 import pytest
 
-from shared.app import ROUTES, Service
+from shared.app import ROUTES, handle_call
 from shared.bootstrap.build import build, start
 from shared.domain import errors
 from shared.domain.events import Delta, Done, Usage
 from shared.http.call import DISCONNECT_POLL_SECONDS, Limits
 from shared.models.base import Prompt
 from shared.models.router import Provider, Router
+from shared.protocols.exchange import App
 from shared.settings import read_settings
 from tests.support.calls import JSON, QUESTION, BufferedReply, ask, call, read
-from tests.support.fakes import PLUS, FakeModel, FakeRetriever, ScriptStep, engine
+from tests.support.fakes import PLUS, FakeModel, FakeRetriever, ScriptStep, make_rag
 
 WITH_HISTORY = {"messages": [*QUESTION["messages"], *QUESTION["messages"]]}
 INPUT = {"messages": None, "input": WITH_HISTORY["messages"]}
@@ -79,7 +80,7 @@ def test_a_failure_before_the_answer_has_its_real_status(
     model = FakeModel([failure] if where != "search" else (), query=failure)
     search = FakeRetriever(error=failure if where == "search" else None)
     body = (WITH_HISTORY if where == "rewrite" else QUESTION) | keys
-    got = ask(call(route, body), Service(engine(model, search)))
+    got = ask(call(route, body), App(make_rag(model, search)))
 
     assert (got.status, got.media_type, got.json) == (
         status,
@@ -102,7 +103,7 @@ def test_a_failure_in_mid_answer_is_the_last_line_of_a_stream_and_a_status_witho
     sentence: str,
 ) -> None:
     model = FakeModel([Delta("Some "), failure])
-    got = ask(call(route, QUESTION | keys), Service(engine(model)))
+    got = ask(call(route, QUESTION | keys), App(make_rag(model)))
 
     assert model.open_streams == 0
     if streams(route, keys):
@@ -126,14 +127,14 @@ SCRIPTS: list[tuple[Sequence[ScriptStep], str, int]] = [
 def test_an_answer_that_the_model_does_not_end_rightly_is_a_failure(
     route: str, keys: dict[str, Any], script: Sequence[ScriptStep], sentence: str, status: int
 ) -> None:
-    got = ask(call(route, QUESTION | keys), Service(engine(FakeModel(script))))
+    got = ask(call(route, QUESTION | keys), App(make_rag(FakeModel(script))))
 
     assert got.status == (200 if streams(route, keys) else status)
     assert (got.lines[-1] if streams(route, keys) else got.json) == {"error": sentence}
 
 
 def test_length_is_how_an_answer_may_end() -> None:
-    service = Service(engine(FakeModel((Delta("x"), Done("length")))))
+    service = App(make_rag(FakeModel((Delta("x"), Done("length")))))
 
     assert ask(call("/chat"), service).json["context"]["finish_reason"] == "length"
     assert ask(call("/ask"), service).json["choices"][0]["finish_reason"] == "length"
@@ -142,7 +143,7 @@ def test_length_is_how_an_answer_may_end() -> None:
 
 def test_what_only_some_models_say_is_passed_on_in_the_oldest_envelope() -> None:
     done = Done("stop", None, Usage(1, 2), "gpt-x", "fp_1", {"hate": {}}, [{"prompt_index": 0}])
-    service = Service(engine(FakeModel((Delta("x"), done))))
+    service = App(make_rag(FakeModel((Delta("x"), done))))
     whole = ask(call("/ask"), service).json
     last = ask(call("/ask", {**QUESTION, "stream": True}), service).lines[-1]
 
@@ -156,7 +157,7 @@ def test_what_only_some_models_say_is_passed_on_in_the_oldest_envelope() -> None
 
 def test_the_model_is_asked_once_and_nothing_is_rewritten_without_history() -> None:
     model, search = FakeModel(), FakeRetriever()
-    ask(call("/chat"), Service(engine(model, search)))
+    ask(call("/chat"), App(make_rag(model, search)))
 
     assert [prompt.task for prompt in model.calls] == ["answer"]
     assert [query for _, query, _ in search.calls] == ["What is in Plus?"]
@@ -165,7 +166,7 @@ def test_the_model_is_asked_once_and_nothing_is_rewritten_without_history() -> N
 @pytest.mark.parametrize("bad", ["", "0", "  ", '"0"', "x" * 1001])
 def test_a_rewrite_that_cannot_be_used_leaves_the_question_as_it_is(bad: str) -> None:
     search = FakeRetriever()
-    ask(call("/chat", WITH_HISTORY), Service(engine(FakeModel(query=bad), search)))
+    ask(call("/chat", WITH_HISTORY), App(make_rag(FakeModel(query=bad), search)))
 
     assert [query for _, query, _ in search.calls] == ["What is in Plus?"]
 
@@ -201,8 +202,8 @@ def test_a_rewrite_that_fails_costs_no_answer(
     route: str, keys: dict[str, Any], failure: Exception
 ) -> None:
     model, search = FakeModel(query=failure), FakeRetriever()
-    got = ask(call(route, WITH_HISTORY | keys), Service(engine(model, search)))
-    bare = ask(call(route, WITH_HISTORY | keys), Service(engine(FakeModel(query="0"))))
+    got = ask(call(route, WITH_HISTORY | keys), App(make_rag(model, search)))
+    bare = ask(call(route, WITH_HISTORY | keys), App(make_rag(FakeModel(query="0"))))
 
     assert got.status == 200
     assert [query for _, query, _ in search.calls] == ["What is in Plus?"]
@@ -226,8 +227,8 @@ def message(got: BufferedReply) -> Any:
 
 
 def test_a_rewrite_that_the_filter_or_a_break_stopped_costs_no_answer() -> None:
-    flagged = Service(engine(Rewriting([Delta("half"), Done("content_filter")])))
-    broken = Service(engine(Rewriting([Delta("half")])))
+    flagged = App(make_rag(Rewriting([Delta("half"), Done("content_filter")])))
+    broken = App(make_rag(Rewriting([Delta("half")])))
 
     assert notes(ask(call("/chat", WITH_HISTORY), flagged)) == [without_rewrite("ContentFiltered")]
     assert notes(ask(call("/chat", WITH_HISTORY), broken)) == [without_rewrite("Unavailable")]
@@ -237,8 +238,8 @@ def test_a_rewrite_that_does_not_end_leaves_time_for_the_answer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     model, search = FakeModel(query=asyncio.Event()), FakeRetriever()
-    rag = replace(engine(model, search), rewrite_seconds=0.05)
-    got = ask(call("/chat", WITH_HISTORY), Service(rag))
+    rag = replace(make_rag(model, search), rewrite_seconds=0.05)
+    got = ask(call("/chat", WITH_HISTORY), App(rag))
 
     assert got.status == 200
     assert [query for _, query, _ in search.calls] == ["What is in Plus?"]
@@ -253,8 +254,8 @@ def test_a_local_model_that_does_not_rewrite_in_time_is_not_asked_for_the_answer
         Provider("local", "local", lambda _: local, ("m",)),
         Provider("remote", "remote", lambda _: remote, ("m",)),
     ]
-    rag = replace(engine(), models=Router(providers, seconds=60), rewrite_seconds=0.05)
-    got = ask(call("/chat", WITH_HISTORY), Service(rag))
+    rag = replace(make_rag(), models=Router(providers, seconds=60), rewrite_seconds=0.05)
+    got = ask(call("/chat", WITH_HISTORY), App(rag))
 
     assert got.status == 200
     assert [prompt.task for prompt in local.calls] == ["rewrite"]
@@ -268,20 +269,20 @@ def test_a_local_model_that_does_not_rewrite_in_time_is_not_asked_for_the_answer
 def test_a_rewrite_has_a_quarter_of_the_time_for_an_answer() -> None:
     service = build(read_settings({"INDEX_FILE": "samples", "ANSWER_TIMEOUT_SECONDS": "60"}))
 
-    assert service.engine is not None
-    assert service.engine.rewrite_seconds == 15
+    assert service.rag is not None
+    assert service.rag.rewrite_seconds == 15
 
 
 def test_why_a_rewrite_failed_stands_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     failure = errors.Unavailable("words", cause="m: connection refused: http://localhost:11434")
-    ask(call("/chat", WITH_HISTORY), Service(engine(FakeModel(query=failure))))
+    ask(call("/chat", WITH_HISTORY), App(make_rag(FakeModel(query=failure))))
 
     assert f"request id=call-1 rewrite Unavailable: {failure.cause}\n" in caplog.text
 
 
 def test_a_question_that_is_too_long_is_refused_before_a_rewrite() -> None:
     model = FakeModel(max_prompt_tokens=3)
-    got = ask(call("/chat", WITH_HISTORY), Service(engine(model)))
+    got = ask(call("/chat", WITH_HISTORY), App(make_rag(model)))
 
     assert got.status == 400
     assert "The question is too long for the model, which takes 3 tokens" in got.json["error"]
@@ -291,14 +292,14 @@ def test_a_question_that_is_too_long_is_refused_before_a_rewrite() -> None:
 def test_a_rewrite_that_was_cut_leaves_the_question_as_it_is() -> None:
     search = FakeRetriever()
     model = Rewriting([Delta("half"), Done("length")])
-    ask(call("/chat", WITH_HISTORY), Service(engine(model, search)))
+    ask(call("/chat", WITH_HISTORY), App(make_rag(model, search)))
 
     assert [query for _, query, _ in search.calls] == ["What is in Plus?"]
 
 
 def test_rewrite_and_answer_both_see_the_history() -> None:
     model = FakeModel()
-    ask(call("/chat", WITH_HISTORY), Service(engine(model)))
+    ask(call("/chat", WITH_HISTORY), App(make_rag(model)))
 
     assert [prompt.task for prompt in model.calls] == ["rewrite", "answer"]
     assert all(prompt.messages[1].content == "What is in Plus?" for prompt in model.calls)
@@ -310,13 +311,13 @@ def overriding(**overrides: Any) -> dict[str, Any]:
 
 def chat(body: dict[str, Any], client_prompts: bool = False) -> tuple[Prompt, BufferedReply]:
     model = FakeModel()
-    got = ask(call("/chat", body), Service(engine(model, client_prompts=client_prompts)))
+    got = ask(call("/chat", body), App(make_rag(model, client_prompts=client_prompts)))
     return model.calls[-1], got
 
 
 def test_overrides_reach_search_and_model_and_zero_is_a_value() -> None:
     search = FakeRetriever()
-    ask(call("/chat", overriding(top=7, include_category="x")), Service(engine(None, search)))
+    ask(call("/chat", overriding(top=7, include_category="x")), App(make_rag(None, search)))
     _, _, overrides = search.calls[0]
 
     assert (overrides.top, overrides.include_category) == (7, "x")
@@ -350,7 +351,7 @@ def test_a_system_message_is_added_to_the_instructions_where_it_is_allowed() -> 
 def test_captions_stand_for_the_content() -> None:
 
     search = FakeRetriever([replace(PLUS, captions=("dental care", "crowns"))])
-    got = ask(call("/chat", overriding(semantic_captions=True)), Service(engine(None, search)))
+    got = ask(call("/chat", overriding(semantic_captions=True)), App(make_rag(None, search)))
     line = "plans/plus.pdf#page=2: dental care . crowns"
 
     assert got.json["context"]["data_points"]["text"] == [line]
@@ -365,7 +366,7 @@ def test_an_empty_system_message_is_no_prompt() -> None:
 
 
 def test_a_character_that_the_model_cut_in_two_does_not_break_the_answer() -> None:
-    service = Service(engine(FakeModel((Delta("a \ud83d"), Delta("\ude00"), Done()))))
+    service = App(make_rag(FakeModel((Delta("a \ud83d"), Delta("\ude00"), Done()))))
 
     assert len(ask(call("/chat/stream"), service).lines) == 4
     assert ask(call("/chat"), service).status == 200
@@ -377,13 +378,13 @@ def test_answers_are_kept_by_no_cache() -> None:
 
 
 def test_a_time_limit_that_is_not_ours_is_not_told_as_ours() -> None:
-    got = ask(call("/chat"), Service(engine(FakeModel([Delta("x"), TimeoutError("inside")]))))
+    got = ask(call("/chat"), App(make_rag(FakeModel([Delta("x"), TimeoutError("inside")]))))
 
     assert (got.status, got.json) == (500, {"error": errors.UNEXPECTED_MESSAGE})
 
 
 def test_a_source_cited_by_two_passages_is_listed_once() -> None:
-    got = ask(call("/chat"), Service(engine(None, FakeRetriever([PLUS, PLUS]))))
+    got = ask(call("/chat"), App(make_rag(None, FakeRetriever([PLUS, PLUS]))))
 
     assert got.json["context"]["data_points"]["citations"] == ["plans/plus.pdf#page=2"]
     assert len(got.json["context"]["data_points"]["text"]) == 2
@@ -447,7 +448,7 @@ def test_a_body_over_its_limit_is_refused_while_it_is_read() -> None:
             served.append(1)
             yield b" " * 1000
 
-    service = Service(engine(), limits=Limits(json_bytes=4500))
+    service = App(make_rag(), limits=Limits(json_bytes=4500))
     got = ask(replace(call("/chat"), body=endless()), service)
 
     assert (got.status, len(served)) == (413, 5)
@@ -459,7 +460,7 @@ def test_a_body_that_does_not_arrive_is_a_408() -> None:
         yield b"{"
         await asyncio.Event().wait()
 
-    service = Service(engine(), limits=Limits(body_seconds=0.05))
+    service = App(make_rag(), limits=Limits(body_seconds=0.05))
 
     assert ask(replace(call("/chat"), body=stalled()), service).status == 408
 
@@ -469,7 +470,7 @@ def test_our_own_time_limit_ends_an_answer_wherever_it_hangs(
     route: str, keys: dict[str, Any]
 ) -> None:
     model = FakeModel([asyncio.Event()])
-    service = Service(engine(model), limits=Limits(request_seconds=1))
+    service = App(make_rag(model), limits=Limits(request_seconds=1))
     got = ask(call(route, QUESTION | keys), service)
     error = {"error": errors.DeadlineExceeded.default}
 
@@ -509,7 +510,7 @@ def test_a_client_that_leaves_before_the_response_ends_the_work(
 
     model = Slow()
     request = call(route, QUESTION | keys, gone=leaves(lambda: True))
-    got = ask(request, Service(engine(model)))
+    got = ask(request, App(make_rag(model)))
 
     assert (got.status, got.data, len(entered), model.open_streams) == (499, b"", 1, 0)
 
@@ -518,7 +519,7 @@ def test_a_client_that_leaves_a_whole_answer_ends_the_work() -> None:
     model = FakeModel([Delta("x"), asyncio.Event()])
     request = call("/chat", gone=leaves(lambda: model.open_streams == 1))
 
-    assert ask(request, Service(engine(model))).status == 499
+    assert ask(request, App(make_rag(model))).status == 499
     assert model.open_streams == 0
 
 
@@ -527,7 +528,7 @@ def test_a_stream_that_is_closed_early_closes_the_model_s(lines: int) -> None:
     model = FakeModel([Delta("x"), Delta("y"), asyncio.Event()])
 
     async def go() -> tuple[int, int]:
-        reply = await Service(engine(model)).reply(call("/chat/stream"))
+        reply = await handle_call(App(make_rag(model)), call("/chat/stream"))
         assert reply.rest is not None
         for _ in range(lines):
             await anext(reply.rest)
@@ -542,7 +543,7 @@ def test_a_stream_that_is_cancelled_while_it_waits_closes_the_model_s() -> None:
     model = FakeModel([asyncio.Event()])
 
     async def go() -> tuple[int, int]:
-        reply = await Service(engine(model)).reply(call("/chat/stream"))
+        reply = await handle_call(App(make_rag(model)), call("/chat/stream"))
         reading = asyncio.create_task(read(reply))
         await asyncio.sleep(0.01)
         before = model.open_streams
@@ -555,7 +556,7 @@ def test_a_stream_that_is_cancelled_while_it_waits_closes_the_model_s() -> None:
 
 def test_the_first_line_goes_out_before_the_model_s_first_token() -> None:
     async def go() -> bytes:
-        reply = await Service(engine(FakeModel([asyncio.Event()]))).reply(call("/chat/stream"))
+        reply = await handle_call(App(make_rag(FakeModel([asyncio.Event()]))), call("/chat/stream"))
         assert reply.rest is not None
         await reply.rest.aclose()
         return reply.body
@@ -598,7 +599,7 @@ def test_a_request_is_one_line_in_the_log_without_its_words(
 def test_a_failure_is_logged_once_with_its_id_and_its_stack(
     route: str, keys: dict[str, Any], log: pytest.LogCaptureFixture
 ) -> None:
-    service = Service(engine(FakeModel([Delta("x"), RuntimeError("inside")])))
+    service = App(make_rag(FakeModel([Delta("x"), RuntimeError("inside")])))
     ask(call(route, QUESTION | keys), service)
     bug, line = log.records
 
@@ -610,7 +611,7 @@ def test_a_failure_is_logged_once_with_its_id_and_its_stack(
 
 def test_what_is_behind_a_failure_is_logged_and_not_told(log: pytest.LogCaptureFixture) -> None:
     failure = errors.Misconfigured(cause="the role is missing")
-    got = ask(call("/chat"), Service(engine(FakeModel([failure]))))
+    got = ask(call("/chat"), App(make_rag(FakeModel([failure]))))
     cause, line = log.records
 
     assert got.json == {"error": errors.Misconfigured.default}
@@ -620,7 +621,7 @@ def test_what_is_behind_a_failure_is_logged_and_not_told(log: pytest.LogCaptureF
 
 def test_a_stream_that_its_client_leaves_is_logged_as_such(log: pytest.LogCaptureFixture) -> None:
     async def go() -> None:
-        reply = await Service(engine()).reply(call("/chat/stream"))
+        reply = await handle_call(App(make_rag()), call("/chat/stream"))
         assert reply.rest is not None
         await reply.rest.aclose()
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import function_app
-from shared.app import Service
+from shared.app import handle_call
 from shared.http.call import Limits
+from shared.protocols.exchange import App
 from tests.support.calls import call
-from tests.support.fakes import FakeModel, engine
+from tests.support.fakes import FakeModel, make_rag
 
 SCOPE: dict[str, Any] = {"type": "http", "asgi": {"spec_version": "2.3"}}
 
@@ -39,7 +40,7 @@ def open_streams_after(receive: Any, send: Any, late: float = 0) -> int:
 
     async def go() -> int:
         model = FakeModel([asyncio.Event()])
-        reply = await Service(engine(model)).reply(call("/chat/stream"))
+        reply = await handle_call(App(make_rag(model)), call("/chat/stream"))
         reply = replace(reply, deadline=reply.deadline - late)
         assert model.open_streams == 1
         await function_app.make_response(reply)(SCOPE, receive, send)

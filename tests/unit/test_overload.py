@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from shared.app import ROUTES, Service
+from shared.app import ROUTES, handle_call
 from shared.domain import errors
 from shared.domain.events import Delta, Source
 from shared.domain.overrides import Overrides
@@ -21,9 +21,10 @@ from shared.files.folder import FolderFiles
 from shared.http.auth import AccessPolicy
 from shared.http.call import Call, Limits
 from shared.http.capacity import LOOKUPS_AT_ONCE, AnswerSlots, BodyMemory
+from shared.protocols.exchange import App
 from shared.retrieval.base import WHOLE_FILE, FilePart, SearchResult
 from tests.support.calls import ANNA, BEN, JSON, QUESTION, call, local_service, read
-from tests.support.fakes import ANSWER, PLUS, FakeModel, FakeRetriever, ScriptStep, engine
+from tests.support.fakes import ANSWER, PLUS, FakeModel, FakeRetriever, ScriptStep, make_rag
 
 SENTENCE = errors.Overloaded.default
 OPENSEARCH = {"type": "rejected_execution_exception", "reason": SENTENCE}
@@ -80,14 +81,14 @@ def succeed() -> Sequence[ScriptStep]:
 
 def make_service(
     script: Script = hang, seconds: float = 120
-) -> tuple[Service, FakeModel, FakeRetriever]:
+) -> tuple[App, FakeModel, FakeRetriever]:
     """A service that answers one question at a time, and its fakes."""
     model, search = FakeModel(script()), FakeRetriever()
     parts: dict[str, Any] = {
         "limits": Limits(request_seconds=seconds),
         "answer_slots": AnswerSlots(1),
     }
-    return local_service(engine(model, search), **parts), model, search
+    return local_service(make_rag(model, search), **parts), model, search
 
 
 def question(route: str, **more: Any) -> Call:
@@ -106,8 +107,8 @@ def test_question_over_the_limit_is_refused_before_anything_is_read_or_called(ro
     service, model, search = make_service()
 
     async def go() -> Any:
-        first = await service.reply(call("/chat/stream"))
-        refused = await read(await service.reply(replace(question(route), body=never())))
+        first = await handle_call(service, call("/chat/stream"))
+        refused = await read(await handle_call(service, replace(question(route), body=never())))
         assert first.rest is not None
         await first.rest.aclose()
         return refused
@@ -125,9 +126,9 @@ def test_full_instance_still_answers_health_and_logs_the_refusal(
     service, *_ = make_service()
 
     async def go() -> tuple[int, int]:
-        first = await service.reply(call("/chat/stream"))
-        refused = await service.reply(call("/chat"))
-        health = await service.reply(call("/health", method="GET"))
+        first = await handle_call(service, call("/chat/stream"))
+        refused = await handle_call(service, call("/chat"))
+        health = await handle_call(service, call("/health", method="GET"))
         assert first.rest is not None
         await first.rest.aclose()
         return refused.status, health.status
@@ -137,38 +138,38 @@ def test_full_instance_still_answers_health_and_logs_the_refusal(
     assert caplog.messages[0].endswith("outcome=Overloaded")
 
 
-Ending = Callable[[Service], Coroutine[Any, Any, None]]
+Ending = Callable[[App], Coroutine[Any, Any, None]]
 
 
 def reads(route: str, **more: Any) -> Ending:
     """Reads the answer to a question to its end."""
 
-    async def read_all(service: Service) -> None:
-        await read(await service.reply(question(route, **more)))
+    async def read_all(service: App) -> None:
+        await read(await handle_call(service, question(route, **more)))
 
     return read_all
 
 
-async def sends_bad_json(service: Service) -> None:
-    await service.reply(call("/chat", b"{"))
+async def sends_bad_json(service: App) -> None:
+    await handle_call(service, call("/chat", b"{"))
 
 
-async def leaves_while_it_asks(service: Service) -> None:
+async def leaves_while_it_asks(service: App) -> None:
     async def broken() -> AsyncIterator[bytes]:
         yield b"{"
         raise errors.ClientDisconnected
 
-    await service.reply(replace(call("/chat"), body=broken()))
+    await handle_call(service, replace(call("/chat"), body=broken()))
 
 
-async def closes_its_stream(service: Service) -> None:
-    reply = await service.reply(call("/chat/stream"))
+async def closes_its_stream(service: App) -> None:
+    reply = await handle_call(service, call("/chat/stream"))
     assert reply.rest is not None
     await reply.rest.aclose()
 
 
-async def drops_its_stream(service: Service) -> None:
-    await service.reply(call("/chat/stream"))
+async def drops_its_stream(service: App) -> None:
+    await handle_call(service, call("/chat/stream"))
     gc.collect()
     await asyncio.sleep(0.01)  # the event loop closes the stream
 
@@ -176,7 +177,7 @@ async def drops_its_stream(service: Service) -> None:
 def cancels(route: str) -> Ending:
     """Is cancelled while the answer is awaited."""
 
-    async def cancel(service: Service) -> None:
+    async def cancel(service: App) -> None:
         asking = asyncio.create_task(reads(route)(service))
         await asyncio.sleep(0.05)
         asking.cancel()
@@ -231,11 +232,11 @@ def test_body_that_does_not_arrive_takes_no_slot_and_is_refused_after_its_time(
 
     async def go() -> tuple[int, list[int]]:
         waiting = [
-            asyncio.create_task(service.reply(replace(question(route), body=body())))
+            asyncio.create_task(handle_call(service, replace(question(route), body=body())))
             for _ in range(5)
         ]
         await asyncio.sleep(0.05)
-        answered = await read(await service.reply(call("/chat")))
+        answered = await read(await handle_call(service, call("/chat")))
         return answered.status, [(await each).status for each in waiting]
 
     assert asyncio.run(go()) == (200, [408] * 5)
@@ -248,7 +249,8 @@ def test_one_signed_in_user_takes_at_most_half_of_the_slots() -> None:
     async def go() -> list[Any]:
         callers = [ANNA, ANNA, ANNA, BEN, {}, {}]
         replies = [
-            await service.reply(call("/chat/stream", headers=JSON | user)) for user in callers
+            await handle_call(service, call("/chat/stream", headers=JSON | user))
+            for user in callers
         ]
         for reply in replies:
             if reply.rest is not None:
@@ -313,12 +315,12 @@ def test_lookups_wait_for_each_other_and_no_answer_waits_for_them(
     (tmp_path / PLUS.sourcefile).parent.mkdir()
     (tmp_path / PLUS.sourcefile).write_text("Health Plus")
     retriever = SlowRetriever()
-    service = local_service(engine(FakeModel(ANSWER), retriever), files=FolderFiles(tmp_path))
+    service = local_service(make_rag(FakeModel(ANSWER), retriever), files=FolderFiles(tmp_path))
 
     async def go() -> tuple[int, int, list[int]]:
-        waiting = [asyncio.create_task(service.reply(LOOKUPS[name]())) for _ in range(30)]
+        waiting = [asyncio.create_task(handle_call(service, LOOKUPS[name]())) for _ in range(30)]
         await asyncio.sleep(0.05)
-        answered = (await service.reply(call("/chat"))).status
+        answered = (await handle_call(service, call("/chat"))).status
         reading = retriever.reading
         retriever.go.set()
         return answered, reading, [(await read(await each)).status for each in waiting]
@@ -340,12 +342,12 @@ def test_large_bodies_share_one_limit_and_small_ones_are_read_beside_them() -> N
         yield b'"}'
 
     async def post(body: AsyncIterator[bytes]) -> int:
-        return (await read(await service.reply(replace(call("/chat"), body=body)))).status
+        return (await read(await handle_call(service, replace(call("/chat"), body=body)))).status
 
     async def go() -> list[int]:
         first = asyncio.create_task(post(stalling()))
         await asyncio.sleep(0.05)
-        second, small = await post(stalling()), (await service.reply(call("/chat"))).status
+        second, small = await post(stalling()), (await handle_call(service, call("/chat"))).status
         stop.set()
         return [second, small, await first, await post(stalling())]
 

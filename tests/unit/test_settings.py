@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from shared.app import Service
 from shared.bootstrap.build import start
 from shared.bootstrap.local_settings import describe_misspelt
 from shared.http.health import HealthReport
+from shared.protocols.exchange import App
 from shared.retrieval.base import Retriever
 from shared.settings import Settings, SettingsError, read_settings
 from tests.support import fakes
@@ -176,7 +176,7 @@ def test_index_named_like_a_route_is_rejected(name: str) -> None:
 @pytest.mark.parametrize("end", ["", "/", "/openai", "/openai/v1", "/openai/v1/"])
 def test_azure_endpoint_is_accepted_in_every_form(end: str) -> None:
     both = {"AZURE_OPENAI_ENDPOINT": f"https://x{end}", "AZURE_OPENAI_CHAT_DEPLOYMENT": "c"}
-    engine = start(both).engine
+    engine = start(both).rag
 
     assert engine is not None
     assert str(engine.model.client.base_url) == "https://x/openai/v1/"  # type: ignore[attr-defined]
@@ -293,7 +293,7 @@ def test_model_example_of_the_docs_works() -> None:
     block = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     names: dict[str, Any] = {}
     exec(block[0], names)
-    service = Service(fakes.engine(names["make"](Settings())))
+    service = App(fakes.make_rag(names["make"](Settings())))
     response = ask(call("/chat"), service)
 
     assert response.json["message"]["content"].startswith("What is in Plus?\n\nSources:\n")

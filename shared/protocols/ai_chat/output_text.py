@@ -131,7 +131,7 @@ APPS = replace(
     ai_chat.APPS,
     name="ai-chat-output-text",
     media_type="application/x-ndjson",
-    answer=write_answer,
-    stream=partial(ai_chat.write_stream, write_chunk),
+    write_answer=write_answer,
+    write_stream=partial(ai_chat.write_stream, write_chunk),
 )
 INPUT = replace(APPS, parse=parse)

@@ -127,9 +127,9 @@ def _protocol(name: str, media_type: str, state_key: str) -> ChatProtocol:
         name=name,
         media_type=media_type,
         parse=partial(parse, state_key=state_key),
-        answer=partial(write_answer, state_key),
-        error=context_json.write_error,
-        stream=partial(write_stream, partial(write_chunk, state_key)),
+        write_answer=partial(write_answer, state_key),
+        write_error=context_json.write_error,
+        write_stream=partial(write_stream, partial(write_chunk, state_key)),
     )
 
 
@@ -139,8 +139,8 @@ RAG_CHAT = ChatProtocol(
     name="rag-chat-apps",
     media_type="application/json-lines",
     parse=parse_rag_chat,
-    answer=write_rag_chat_answer,
-    error=partial(context_json.write_error, flat=True),
-    stream=partial(write_stream, write_rag_chat_chunk),
+    write_answer=write_rag_chat_answer,
+    write_error=partial(context_json.write_error, flat=True),
+    write_stream=partial(write_stream, write_rag_chat_chunk),
 )
 ASK = replace(RAG_CHAT, parse=partial(parse_rag_chat, last_only=True))

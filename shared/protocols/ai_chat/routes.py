@@ -14,16 +14,15 @@ from shared.protocols.ai_chat import output_text, web_component
 from shared.protocols.ai_chat import response as ai_chat
 from shared.protocols.chat import ChatProtocol
 from shared.protocols.context_json import CONVERSATION
-from shared.protocols.exchange import Exchange
-from shared.protocols.route import Route
+from shared.protocols.exchange import Exchange, Route
 
 
 async def chat(exchange: Exchange) -> Reply:
     """Answer a chat, in a stored conversation where its state names one."""
-    body = await chats.begin(exchange, forms=True)
+    body = await exchange.read_body(forms=True)
     protocol = negotiate(exchange.call.route, body.json, exchange.app.chat_answers)
     request = await chats.read_request(exchange, protocol, body)
-    if not exchange.engine.client_prompts:
+    if not exchange.rag.client_prompts:
         _refuse_instructions(request, "input" if protocol is output_text.INPUT else "messages")
     history = _history(exchange, protocol, request)
     if history is not None:

@@ -39,7 +39,7 @@ def is_web_component(body: Any) -> bool:
 
 def adapt(protocol: ChatProtocol) -> ChatProtocol:
     """Return the oldest version of the protocol as the web component reads it."""
-    return replace(protocol, answer=write_answer, stream=write_stream)
+    return replace(protocol, write_answer=write_answer, write_stream=write_stream)
 
 
 def write_answer(request: ChatRequest, result: Answer) -> Json:

@@ -151,9 +151,9 @@ CHAT = ChatProtocol(
     name="aog",
     media_type="text/event-stream",
     parse=parse,
-    answer=write_answer,
-    stream=write_stream,
+    write_answer=write_answer,
+    write_stream=write_stream,
     prompt_builder=PASSTHROUGH,
-    error=write_error,
+    write_error=write_error,
     status=status,
 )

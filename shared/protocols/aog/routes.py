@@ -9,8 +9,7 @@ from shared.domain.errors import NotFound
 from shared.http.call import Reply
 from shared.protocols import chat as chats
 from shared.protocols.aog.response import CHAT, NoSuchService
-from shared.protocols.exchange import Exchange
-from shared.protocols.route import EVERY_METHOD, READ, Route, check_method
+from shared.protocols.exchange import EVERY_METHOD, READ, Exchange, Route, check_method
 
 SERVICE = "chat"
 VERSION = "/aog/v0.2"
@@ -24,14 +23,14 @@ async def chat(exchange: Exchange) -> Reply:
         printable = re.sub(r"[^\w.-]", "?", exchange.call.path)[:60]
         raise NoSuchService(f"There is no service {printable}: the one here is {SERVICE}.")
     check_method(exchange.call.method, ("POST",), chats.USAGE.format(CHAT_PATH))
-    body = await chats.begin(exchange, forms=False)
+    body = await exchange.read_body()
     request = await chats.read_request(exchange, CHAT, body)
     return await chats.respond(exchange, CHAT, request)
 
 
 async def list_services(exchange: Exchange) -> Reply:
     """List the one service, with the names of its default providers."""
-    models = exchange.engine.models
+    models = exchange.rag.models
     service = {
         "service_name": SERVICE,
         "hybrid_policy": models.policy,
@@ -45,7 +44,7 @@ async def list_services(exchange: Exchange) -> Reply:
 
 async def list_providers(exchange: Exchange) -> Reply:
     """List the providers of the service, without their keys."""
-    data = [dict(provider.metadata) for provider in exchange.engine.models.providers]
+    data = [dict(provider.metadata) for provider in exchange.rag.models.providers]
     exchange.identify(CHAT)
     body = {"business_code": 20000, "message": "The service providers.", "data": data}
     return exchange.json_reply(body)

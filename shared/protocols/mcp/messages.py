@@ -246,4 +246,4 @@ def _is_internal(failure: ChatError) -> bool:
     return failure.status >= 500 or isinstance(failure, TooManyRequests)
 
 
-ERRORS = ErrorFormat(name="mcp", error=write_error, status=status)
+ERRORS = ErrorFormat(name="mcp", write_error=write_error, status=status)

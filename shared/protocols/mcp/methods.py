@@ -80,10 +80,10 @@ async def call_tool(request: Request) -> Reply:
 async def search(request: Request, arguments: Mapping[str, Any]) -> Reply:
     """Search for passages."""
     parsed = tools.parse_arguments(tools.Search, arguments)
-    exchange, engine = request.exchange, request.exchange.engine
-    overrides = request.with_filters(parsed.overrides).with_defaults(engine.defaults)
+    exchange, rag = request.exchange, request.exchange.rag
+    overrides = request.with_filters(parsed.overrides).with_defaults(rag.defaults)
     async with exchange.app.lookups:
-        results = await engine.search(request.user, shorten_query(parsed.query), overrides)
+        results = await rag.search(request.user, shorten_query(parsed.query), overrides)
     exchange.record.hits = len(results.sources)
     hits = documents.format_hits(results.sources, exchange.app.base_url)
     return exchange.json_reply(tools.result(request.message, {"results": hits}))
@@ -100,7 +100,7 @@ async def ask(request: Request, arguments: Mapping[str, Any]) -> Reply:
     """Answer a question, with progress notifications if the client requests them."""
     parsed = tools.parse_arguments(tools.Ask, arguments)
     exchange, message = request.exchange, request.message
-    exchange.acquire_slot()
+    exchange.take_slot()
     chat = ChatRequest(
         (Message("user", parsed.question),),
         request.with_filters(parsed.overrides),
@@ -108,13 +108,14 @@ async def ask(request: Request, arguments: Mapping[str, Any]) -> Reply:
     )
     deadline = exchange.deadline
     options = StreamOptions(chat, exchange.record, deadline, deadline)
-    events = stream_answer(exchange.engine, options)
+    events = stream_answer(exchange.rag, options)
     media_types = acceptable_values(exchange.call.headers.get("accept", ""))
     if message.progress_token is None or EVENTS not in media_types:
         answer = await collect(events)
         return exchange.json_reply(tools.answer_result(message, answer, exchange.app.base_url))
     lines = end_with_error(
-        _stream(request, events), lambda failure: server_sent_event(exchange.late_error(failure))
+        _stream(request, events),
+        lambda failure: server_sent_event(exchange.write_late_error(failure)),
     )
     headers = {**exchange.headers, "X-Accel-Buffering": "no"}
     return Reply(200, EVENTS, b"", headers, lines, deadline)

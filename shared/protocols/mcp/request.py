@@ -43,7 +43,7 @@ class Request:
 
     async def fetch(self, id: str) -> Json:
         """Return a document, or a page of it, that the user may see. Raises NotFound."""
-        retriever, overrides = self.exchange.engine.retriever, self.with_filters()
+        retriever, overrides = self.exchange.rag.retriever, self.with_filters()
         async with self.exchange.app.lookups:
             passages = await documents.find_passages(retriever, self.user, id, overrides)
         self.exchange.record.hits = len(passages)

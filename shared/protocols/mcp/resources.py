@@ -28,7 +28,7 @@ _CURSOR = "after:"
 async def list_resources(request: Request) -> Reply:
     """List the files of which the user may see a passage, in pages."""
     after = _parse_cursor(request.params.get("cursor"))
-    retriever, overrides = request.exchange.engine.retriever, request.with_filters()
+    retriever, overrides = request.exchange.rag.retriever, request.with_filters()
     # One more than a page shows whether there is another page.
     async with request.exchange.app.lookups:
         files = await retriever.list_files(request.user, overrides, after, PAGE_SIZE + 1)

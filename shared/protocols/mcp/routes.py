@@ -6,12 +6,11 @@ from shared.domain.errors import BadRequest, UnsupportedMediaType
 from shared.http.body import read_body
 from shared.http.call import Reply
 from shared.http.json_encoding import acceptable_values
-from shared.protocols.exchange import Exchange
+from shared.protocols.exchange import Exchange, Route
 from shared.protocols.mcp import messages
 from shared.protocols.mcp.messages import ERRORS, NotAcceptable, ParseError, RpcMessage
 from shared.protocols.mcp.methods import find_method
 from shared.protocols.mcp.request import Request
-from shared.protocols.route import Route
 
 JSON_RANGES = ("application/json", "application/*", "*/*")
 
@@ -19,7 +18,7 @@ JSON_RANGES = ("application/json", "application/*", "*/*")
 async def mcp(exchange: Exchange) -> Reply:
     """Answer a message. Raises ChatErrors."""
     exchange.identify(ERRORS)
-    exchange.trace()
+    exchange.start_span()
     headers = exchange.call.headers
     exchange.app.cross_origin.check_origin(headers)
     _check_accept(headers.get("accept", ""))
@@ -29,7 +28,7 @@ async def mcp(exchange: Exchange) -> Reply:
         return Reply(202, "application/json", b"", exchange.headers)
     exchange.identify(ERRORS, message)
     messages.check(message, headers)
-    return await exchange.run(find_method(message)(Request(exchange, message, user)))
+    return await exchange.wait_for(find_method(message)(Request(exchange, message, user)))
 
 
 def _check_accept(accept: str) -> None:

@@ -219,7 +219,7 @@ def error_format(name: str) -> ErrorFormat:
     """Return how the errors of a tool are written: as its results."""
     return ErrorFormat(
         name=f"mcp/{name}",
-        error=_write_error,
+        write_error=_write_error,
         status=lambda _failure, _message: 200,
         headers=lambda _failure: {},
     )

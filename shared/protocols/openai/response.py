@@ -219,10 +219,10 @@ CHAT = ChatProtocol(
     name="openai",
     media_type="text/event-stream",
     parse=parse,
-    answer=write_answer,
-    stream=write_stream,
+    write_answer=write_answer,
+    write_stream=write_stream,
     prompt_builder=PASSTHROUGH,
-    error=write_error,
+    write_error=write_error,
     status=status,
     headers=headers,
 )

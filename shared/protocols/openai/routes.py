@@ -14,9 +14,8 @@ from shared.domain.request import ChatRequest
 from shared.http.call import Reply
 from shared.models.router import Router
 from shared.protocols import chat as chats
-from shared.protocols.exchange import Exchange
+from shared.protocols.exchange import EVERY_METHOD, READ, Exchange, Route
 from shared.protocols.openai import response as openai_chat
-from shared.protocols.route import EVERY_METHOD, READ, Route
 from shared.rag.citation_numbers import number_citations
 
 DEPLOYMENT = "/openai/deployments/{deployment}/chat/completions"
@@ -36,13 +35,13 @@ NO_INSTRUCTIONS = (
 async def chat(exchange: Exchange) -> Reply:
     """Answer a chat completion, with numbered citations and the answer's notes in a header."""
     check_access(exchange)
-    body = await chats.begin(exchange, forms=False)
+    body = await exchange.read_body()
     request = await chats.read_request(exchange, openai_chat.CHAT, body)
     request = _with_deployment(exchange, request)
     if data_source := request.state.data_source:
         overrides = exchange.app.search_scope.apply(data_source, request.overrides)
         request = _with_known_model(exchange, replace(request, overrides=overrides))
-    if not exchange.engine.client_prompts:
+    if not exchange.rag.client_prompts:
         request = without_instructions(request)
     notices = partial(add_notices, exchange.headers)
     return await chats.respond(exchange, openai_chat.CHAT, request, (number_citations, notices))
@@ -52,14 +51,14 @@ async def models(exchange: Exchange) -> Reply:
     """List the models."""
     check_access(exchange)
     exchange.identify(openai_chat.CHAT)
-    return exchange.json_reply(openai_chat.models(_owners(exchange.engine.models)))
+    return exchange.json_reply(openai_chat.models(_owners(exchange.rag.models)))
 
 
 async def model(exchange: Exchange) -> Reply:
     """Describe a model. Raises NoSuchModel."""
     check_access(exchange)
     exchange.identify(openai_chat.CHAT)
-    name, owners = exchange.call.path, _owners(exchange.engine.models)
+    name, owners = exchange.call.path, _owners(exchange.rag.models)
     if name not in owners:
         raise NoSuchModel(f"There is no model {name!r:.100}.")
     return exchange.json_reply(openai_chat.model(name, owners[name]))
@@ -102,7 +101,7 @@ def _with_known_model(exchange: Exchange, request: ChatRequest) -> ChatRequest:
     Programs of On Your Data name the deployments that they had there.
     """
     name = request.overrides.model
-    if exchange.engine.models.has_model(name):
+    if exchange.rag.models.has_model(name):
         return request
     note = (
         f"The model {name} was left out: this deployment has no model of that name, and its "

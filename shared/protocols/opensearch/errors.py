@@ -47,4 +47,4 @@ def write_error(failure: ChatError, _body: Any) -> Json:
     return {"error": {"root_cause": [cause], **cause}, "status": failure.status}
 
 
-ERROR_FORMAT = ErrorFormat(name="opensearch", error=write_error)
+ERROR_FORMAT = ErrorFormat(name="opensearch", write_error=write_error)

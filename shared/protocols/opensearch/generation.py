@@ -167,7 +167,7 @@ async def _ask_model(exchange: Exchange, inputs: PromptInput) -> tuple[PipelineP
     seconds = min(inputs.question.seconds, max(MIN_SECONDS, left))
     try:
         async with asyncio.timeout(seconds) as limit, AsyncExitStack() as stack:
-            temperature = exchange.engine.defaults.temperature or 0.0
+            temperature = exchange.rag.defaults.temperature or 0.0
             attempt = partial(_open, inputs, temperature, stack)
             selected = _select_model(exchange, inputs, seconds)
             prompt, events = await selected.run_with_fallback(attempt)
@@ -184,10 +184,8 @@ def _select_model(exchange: Exchange, inputs: PromptInput, seconds: float) -> Se
     The question's `llm_model` overrides the pipeline's `model_id`, as in the document.
     """
     name = inputs.question.llm_model or inputs.pipeline.model_id
-    model = None if name == exchange.engine.model.name else name
-    selected = exchange.engine.select_model(
-        ModelSelection(model=model, request_id=exchange.call.id)
-    )
+    model = None if name == exchange.rag.model.name else name
+    selected = exchange.rag.select_model(ModelSelection(model=model, request_id=exchange.call.id))
     if selected.fallback is not None:
         limit = min(selected.fallback.seconds, seconds / 2)
         selected.fallback = replace(selected.fallback, seconds=limit)
@@ -235,7 +233,7 @@ async def _store(exchange: Exchange, question: Question, prompt: PipelinePrompt,
         return {}
     owner, memory = get_owner_and_memory(exchange)
     contexts = json.dumps(prompt.contexts, ensure_ascii=False)
-    instructions = prompt.instructions if exchange.engine.thoughts else ""
+    instructions = prompt.instructions if exchange.rag.thoughts else ""
     turn = Turn(question.llm_question, instructions, text, RAG, contexts)
     interaction, warning = await store_turn(
         memory, owner, question.conversation, turn, exchange.call.id

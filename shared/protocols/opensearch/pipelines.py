@@ -77,16 +77,16 @@ def _default_definition(exchange: Exchange) -> Json:
     """Return the definition that the settings make."""
     pipeline = Pipeline(
         description="The answer to the question, made from the settings of the deployment.",
-        model_id=exchange.engine.model.name,
+        model_id=exchange.rag.model.name,
         context_field_list=["text"],
-        system_prompt=exchange.engine.prompts.pipeline,
+        system_prompt=exchange.rag.prompts.pipeline,
     )
     return format_definition(pipeline)
 
 
 def _visible_definition(exchange: Exchange, definition: Mapping[str, Any]) -> Json:
     """Return a definition, without its instructions for the model where thoughts are off."""
-    if exchange.engine.thoughts:
+    if exchange.rag.thoughts:
         return dict(definition)
     hidden = {"system_prompt": None, "user_instructions": None}
     return format_definition(parse_pipeline(dict(definition)).model_copy(update=hidden))
@@ -158,7 +158,7 @@ def flatten_settings(values: Json, prefix: str = "") -> Iterator[tuple[str, Any]
 
 def check_model(exchange: Exchange, name: str, field: str) -> None:
     """Raise BadRequest unless a model is configured."""
-    default, models = exchange.engine.model.name, exchange.engine.models
+    default, models = exchange.rag.model.name, exchange.rag.models
     others = filter(models.has_model, models.model_names)
     names = tuple(dict.fromkeys((default, *others)))
     if name not in names:

@@ -9,12 +9,11 @@ from shared.domain.errors import Unsupported
 from shared.http.body import admit_all, read_optional_json, require_object
 from shared.http.call import Reply
 from shared.http.json_encoding import Json
-from shared.protocols.exchange import Exchange
+from shared.protocols.exchange import Exchange, Route, function_name
 from shared.protocols.opensearch import memory, pipelines
 from shared.protocols.opensearch.errors import ERROR_FORMAT
 from shared.protocols.opensearch.memory import V2_11, V2_12
 from shared.protocols.opensearch.search import search
-from shared.protocols.route import Route, function_name
 
 ML = "/_plugins/_ml"
 MEMORY = f"{ML}/memory"
@@ -86,13 +85,13 @@ async def reply(handlers: Mapping[str, JsonHandler], exchange: Exchange) -> Repl
     is_search = search in handlers.values()
     if is_search:
         exchange.app.answer_slots.check()
-    exchange.trace()
+    exchange.start_span()
     exchange.identify(ERROR_FORMAT)
     # Before the client is watched: to look for a disconnect can take a chunk from the body.
-    admit = exchange.acquire_slot if is_search else admit_all
+    admit = exchange.take_slot if is_search else admit_all
     exchange.body = await read_optional_json(exchange.call, exchange.app.limits, admit)
     require_object(exchange.body)
-    return exchange.json_reply(await exchange.run(handlers[exchange.call.method](exchange)))
+    return exchange.json_reply(await exchange.wait_for(handlers[exchange.call.method](exchange)))
 
 
 def _route(path: str, handlers: Mapping[str, JsonHandler]) -> Route:

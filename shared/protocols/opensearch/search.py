@@ -82,7 +82,7 @@ async def search(exchange: Exchange) -> Json:
     interactions = await generation.fetch_history(exchange, question)
     async with nullcontext() if question else exchange.app.lookups:
         sources = await _retrieve(exchange, request)
-    exchange.record.record_event(Context(sources, (), exchange.engine.model.name))
+    exchange.record.record_event(Context(sources, (), exchange.rag.model.name))
     answer: Json = {}
     if pipeline and question:
         used = sources[: question.context_size]
@@ -97,11 +97,11 @@ async def _retrieve(exchange: Exchange, request: SearchRequest) -> tuple[Source,
     """Return the passages that the user may see."""
     if request.size == 0:
         return ()
-    access, engine = exchange.app.access, exchange.engine
+    access, rag = exchange.app.access, exchange.rag
     user = access.get_user(exchange.call.headers)
     overrides = access.apply_filters(user, Overrides(top=request.size))
-    overrides = overrides.with_defaults(engine.defaults)
-    result = await engine.search(user, shorten_query(request.text), overrides)
+    overrides = overrides.with_defaults(rag.defaults)
+    result = await rag.search(user, shorten_query(request.text), overrides)
     return result.sources
 
 

@@ -26,26 +26,26 @@ def describe_app(exchange: Exchange) -> Json:
 
     Raises ChatErrors.
     """
-    engine, app = exchange.engine, exchange.app
+    rag, app = exchange.rag, exchange.app
     is_known = app.access.single_user or app.access.get_user(exchange.call.headers).is_signed_in
-    statistics = engine.retriever.statistics()
-    details = _details(engine, statistics) if is_known else {}
+    statistics = rag.retriever.statistics()
+    details = _details(rag, statistics) if is_known else {}
     return {
         "streamingEnabled": True,
         "showVectorOption": bool(statistics and statistics.has_vectors),
         "showSemanticRankerOption": bool(statistics and statistics.has_ranker),
         "showChatHistoryBrowser": True,
-        "images": "images" not in engine.model.limits,
+        "images": "images" not in rag.model.limits,
         "memory": app.memory is not None and is_known,
-        "overrides": list(_overrides(engine, statistics, is_known)),
-        "routes": sorted(app.routes),
+        "overrides": list(_overrides(rag, statistics, is_known)),
+        "routes": sorted(exchange.routes),
         "examples": [],
         **details,
     }
 
 
-def _details(engine: Rag, statistics: IndexStatistics | None) -> dict[str, Any]:
-    details: dict[str, Any] = {"model": engine.model.name}
+def _details(rag: Rag, statistics: IndexStatistics | None) -> dict[str, Any]:
+    details: dict[str, Any] = {"model": rag.model.name}
     if statistics is None:
         return details
     index = {**statistics.to_json(), "isSamples": statistics.is_samples}
@@ -53,19 +53,19 @@ def _details(engine: Rag, statistics: IndexStatistics | None) -> dict[str, Any]:
     return {**details, "index": index, "examples": examples}
 
 
-def _overrides(engine: Rag, statistics: IndexStatistics | None, is_known: bool) -> Iterator[Json]:
+def _overrides(rag: Rag, statistics: IndexStatistics | None, is_known: bool) -> Iterator[Json]:
     """Yield the main overrides that act here, with the type of their values."""
     yield {"name": "top", "type": "number", "minimum": 1, "maximum": 50}
-    if "temperature" not in engine.model.limits:
+    if "temperature" not in rag.model.limits:
         yield {"name": "temperature", "type": "number", "minimum": 0, "maximum": 2}
     if statistics and statistics.has_vectors:
         modes = ("hybrid", "text", "vectors")
         yield {"name": "retrieval_mode", "type": "choice", "values": modes}
     if statistics and statistics.has_ranker:
         yield {"name": "semantic_ranker", "type": "boolean"}
-    if statistics and statistics.has_images and "images" not in engine.model.limits:
+    if statistics and statistics.has_images and "images" not in rag.model.limits:
         yield {"name": "use_gpt4v", "type": "boolean"}
-    names = engine.models.model_names
+    names = rag.models.model_names
     if is_known and len(names) > 1:
         yield {"name": "model", "type": "choice", "values": names}
     yield {"name": "suggest_followup_questions", "type": "boolean"}

@@ -9,10 +9,9 @@ from shared.files.headers import matches_etag
 from shared.http.call import Reply
 from shared.http.json_encoding import acceptable_values
 from shared.protocols import context_json
-from shared.protocols.exchange import Exchange
+from shared.protocols.exchange import READ, Exchange, Handler, Route
 from shared.protocols.page.assets import Asset, load_asset
 from shared.protocols.page.description import describe_app, describe_sign_in
-from shared.protocols.route import READ, Handler, Route
 
 # Scripts and styles are the page's own files alone, and nothing is fetched from elsewhere. What an
 # answer or a document contains becomes part of the page only through the sanitizer.

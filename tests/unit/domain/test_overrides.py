@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from shared.app import Service
 from shared.bootstrap.build import build
 from shared.domain.overrides import INTERNAL_FIELDS, Overrides
+from shared.protocols.exchange import App
 from shared.settings import read_settings
 from tests.support.calls import ask, call
 
@@ -59,11 +59,11 @@ FALSE: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def service() -> Service:
+def service() -> App:
     return build(read_settings({"INDEX_FILE": "samples"}))
 
 
-def context(service: Service, **overrides: Any) -> Any:
+def context(service: App, **overrides: Any) -> Any:
     response = ask(call("/chat", {**REQUEST, "context": {"overrides": overrides}}), service)
     assert response.status == 200
     return response.json["context"]
@@ -81,7 +81,7 @@ def test_tables_cover_every_override() -> None:
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
-def test_unsupported_override_is_named_in_a_thought(service: Service, name: str) -> None:
+def test_unsupported_override_is_named_in_a_thought(service: App, name: str) -> None:
     context_json = context(service, **{name: UNSUPPORTED[name]})
 
     assert [step["title"] for step in context_json["thoughts"][4:]] == ["What was used instead"]
@@ -90,12 +90,12 @@ def test_unsupported_override_is_named_in_a_thought(service: Service, name: str)
 
 @pytest.mark.parametrize("overrides", [SUPPORTED, FALSE])
 def test_supported_or_false_override_adds_no_thought(
-    service: Service, overrides: dict[str, Any]
+    service: App, overrides: dict[str, Any]
 ) -> None:
     assert notes(context(service, **overrides)) == []
 
 
-def test_unknown_vector_field_is_named_in_text_mode(service: Service) -> None:
+def test_unknown_vector_field_is_named_in_text_mode(service: App) -> None:
     usual = context(service, retrieval_mode="text", vector_fields=["embedding"])
     unknown = context(service, retrieval_mode="text", vector_fields=["embedding", "foo"])
 
@@ -107,7 +107,7 @@ def categories(context_json: Any) -> set[str]:
     return {hit["category"] for hit in context_json["thoughts"][2]["description"]}
 
 
-def test_search_overrides_take_effect(service: Service) -> None:
+def test_search_overrides_take_effect(service: App) -> None:
     everything = context(service, top=50)["thoughts"][2]["description"]
     best = everything[0]["score"]
 
@@ -118,7 +118,7 @@ def test_search_overrides_take_effect(service: Service) -> None:
     assert len(context(service, top=50, minimum_search_score=best)["data_points"]["text"]) == 1
 
 
-def test_followup_questions_on_request(service: Service) -> None:
+def test_followup_questions_on_request(service: App) -> None:
     questions = context(service, suggest_followup_questions=True)["followup_questions"]
 
     assert len(questions) == 3
@@ -126,7 +126,7 @@ def test_followup_questions_on_request(service: Service) -> None:
     assert "followup_questions" not in context(service)
 
 
-def test_demo_model_notes_that_images_are_unsupported(service: Service) -> None:
+def test_demo_model_notes_that_images_are_unsupported(service: App) -> None:
     png = b"\x89PNG\r\n\x1a\n"
     document = json.dumps(REQUEST).encode()
     data = (

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from shared.app import Service
 from shared.domain.errors import Unauthorized
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
+from shared.protocols.exchange import App
 from tests.support.calls import JSON, QUESTION, ask, call
-from tests.support.fakes import STANDARD, FakeRetriever, engine
+from tests.support.fakes import STANDARD, FakeRetriever, make_rag
 
 CLAIMS = [
     {"typ": "groups", "val": "g1"},
@@ -32,7 +32,7 @@ ON, OFF, OPTIONAL = (
 def search(access: AccessPolicy, headers: dict[str, str], **overrides: Any) -> tuple[int, Any]:
     search = FakeRetriever()
     body = {**QUESTION, "context": {"overrides": overrides}}
-    service = Service(engine(None, search), access)
+    service = App(make_rag(None, search), access)
     response = ask(call("/chat", body, headers=JSON | headers), service)
     if response.status != 200:
         return response.status, response.json["error"]
@@ -121,7 +121,7 @@ def test_principal_over_the_limit_is_a_400() -> None:
 
 def test_response_contains_only_ids_of_the_caller() -> None:
     passage = replace(STANDARD, oids=("anna", "bert"), groups=("g2", "g9"))
-    service = Service(engine(None, FakeRetriever([passage])), ON)
+    service = App(make_rag(None, FakeRetriever([passage])), ON)
     response = ask(call("/chat", headers=JSON | ANNA), service)
     hit = response.json["context"]["thoughts"][2]["description"][0]
 

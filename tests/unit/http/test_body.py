@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from shared.app import ROUTES, Service
+from shared.app import ROUTES
 from shared.domain.messages import MAX_MESSAGES
 from shared.http.body import MAX_CONTAINERS
 from shared.http.call import Limits
+from shared.protocols.exchange import App
 from shared.telemetry.access_log import QueryStripper
 from tests.support.calls import QUESTION, BufferedReply, ask, call, local_service
-from tests.support.fakes import FakeModel, engine
+from tests.support.fakes import FakeModel, make_rag
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20
 KINDS = {
@@ -35,7 +36,7 @@ def form(*parts: tuple[str, bytes]) -> bytes:
 
 
 def post_form(data: Any, model: FakeModel | None = None, **limits: Any) -> BufferedReply:
-    service = Service(engine(model), limits=Limits(**limits))
+    service = App(make_rag(model), limits=Limits(**limits))
     return ask(call("/chat", data, headers=FORM), service)
 
 
@@ -145,7 +146,7 @@ ENCODED_IMAGES = {
 def post_files(*files: Any, model: FakeModel | None = None, **more: Any) -> BufferedReply:
     (message,) = QUESTION["messages"]
     body = {"messages": [{**message, "files": list(files)}], **more}
-    return ask(call("/chat", body), Service(engine(model)))
+    return ask(call("/chat", body), App(make_rag(model)))
 
 
 @pytest.mark.parametrize("state", ["sessionState", "session_state", "stream"])
@@ -263,7 +264,7 @@ LISTS = [
     [each for each in LISTS if each[0] in ROUTES],  # a protocol can be deleted
 )
 def test_a_request_with_too_many_messages_is_a_400(route: str, key: str) -> None:
-    service, message = local_service(engine(FakeModel(limits={}))), QUESTION["messages"][0]
+    service, message = local_service(make_rag(FakeModel(limits={}))), QUESTION["messages"][0]
     most, more = (
         ask(call(route, {key: [message] * count}, path="chat"), service)
         for count in (MAX_MESSAGES, MAX_MESSAGES + 1)

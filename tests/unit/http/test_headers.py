@@ -7,18 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from shared.app import ROUTES, Service
+from shared.app import ROUTES
 from shared.domain.events import Source
 from shared.files.folder import FolderFiles
 from shared.http.auth import MAX_PRINCIPAL_LENGTH, AccessPolicy
 from shared.http.call import MAX_HEADER_LENGTH, without_long_headers
+from shared.protocols.exchange import App
 from tests.support.calls import JSON, BufferedReply, ask, call
-from tests.support.fakes import FakeRetriever, engine
+from tests.support.fakes import FakeRetriever, make_rag
 
 PADDING = " " * MAX_HEADER_LENGTH
 
 
-def chat(route: str, headers: Mapping[str, str], service: Service | None = None) -> BufferedReply:
+def chat(route: str, headers: Mapping[str, str], service: App | None = None) -> BufferedReply:
     return ask(call(route, headers=JSON | dict(headers)), service)
 
 
@@ -37,19 +38,19 @@ def test_too_long_accept_is_ignored() -> None:
 
 
 @pytest.fixture
-def documents(tmp_path: Path) -> Service:
+def documents(tmp_path: Path) -> App:
     """A service with one file of five bytes."""
     (tmp_path / "a.txt").write_text("abcde")
     source = FakeRetriever([Source("1", "abcde", "a.txt", "a.txt")])
-    return Service(engine(retriever=source), files=FolderFiles(tmp_path))
+    return App(make_rag(retriever=source), files=FolderFiles(tmp_path))
 
 
-def open_file(service: Service, **headers: str) -> BufferedReply:
+def open_file(service: App, **headers: str) -> BufferedReply:
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     return ask(call("/content/{path}", b"", names, method="GET", path="a.txt"), service)
 
 
-def test_too_long_condition_is_ignored(documents: Service) -> None:
+def test_too_long_condition_is_ignored(documents: App) -> None:
     etag = open_file(documents).headers["ETag"]
 
     assert open_file(documents, if_none_match=etag).status == 304
@@ -58,7 +59,7 @@ def test_too_long_condition_is_ignored(documents: Service) -> None:
     assert open_file(documents, range=f"bytes=1-2{PADDING}").data == b"abcde"
 
 
-def test_range_with_a_failed_or_too_long_if_range_is_ignored(documents: Service) -> None:
+def test_range_with_a_failed_or_too_long_if_range_is_ignored(documents: App) -> None:
     stale = open_file(documents, range="bytes=1-2", if_range='"stale"')
     long = open_file(documents, range="bytes=1-2", if_range=f'"stale{PADDING}"')
 
@@ -76,7 +77,7 @@ def test_too_long_trace_context_is_dropped(name: str) -> None:
 
 @pytest.mark.parametrize("route", sorted(ROUTES.keys() & {"/chat", "/ask", "/v1/chat/completions"}))
 def test_too_long_principal_is_a_400(route: str) -> None:
-    service = Service(engine(), AccessPolicy(sign_in=True))
+    service = App(make_rag(), AccessPolicy(sign_in=True))
     headers = {"x-ms-client-principal-id": "anna"}
     response = chat(
         route, {**headers, "x-ms-client-principal": "e" * (MAX_PRINCIPAL_LENGTH + 1)}, service

@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.domain.overrides import Overrides
 from shared.settings import read_settings
@@ -106,7 +107,7 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
     async def answered(route: str, data: bytes, kind: str) -> int:
         request = call(route, data, headers={"content-type": kind})
         async with asyncio.timeout(TIMEOUT):
-            return (await read(await service.reply(request))).status
+            return (await read(await handle_call(service, request))).status
 
     @FUZZ
     @given(

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from shared.app import ROUTES, Service
+from shared.app import ROUTES
 from shared.bootstrap.build import build
+from shared.protocols.exchange import App
 from shared.settings import read_settings
 from tests.support.calls import JSON, QUESTION, BufferedReply, ask, call, local_service
-from tests.support.fakes import PLUS, FakeModel, FakeRetriever, engine
+from tests.support.fakes import PLUS, FakeModel, FakeRetriever, make_rag
 from tests.support.gateways import read_events
 from tests.support.servers import COMMAND_MODEL, LAPTOP, ROOT, SAMPLES
 
@@ -46,11 +47,11 @@ def without_time(value: Any) -> Any:
     return value
 
 
-def answer_to(case: dict[str, Any], service: Service | None = None) -> Any:
+def answer_to(case: dict[str, Any], service: App | None = None) -> Any:
     """The answer to a golden file's request: JSON, or a list of it for a stream."""
     headers = JSON | case.get("headers", {})
     request = call(case["route"], case["request"], headers, path=case.get("path", ""))
-    service = service or local_service(engine(), base_url=ADDRESS)
+    service = service or local_service(make_rag(), base_url=ADDRESS)
     got = ask(request, replace(service, chat_answers=case.get("chat_answers", "message")))
 
     assert got.status == case.get("status", 200)
@@ -84,7 +85,7 @@ def test_an_answer_is_what_the_golden_file_says(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_thoughts_off_leaves_thoughts_out_of_every_protocol(case: dict[str, Any]) -> None:
-    service = local_service(replace(engine(), thoughts=False), base_url=ADDRESS)
+    service = local_service(replace(make_rag(), thoughts=False), base_url=ADDRESS)
 
     assert answer_to(case, service) == without_thoughts(golden_answer(case))
 
@@ -134,7 +135,7 @@ KEYS = [{"sessionState": 1}, {"session_state": 1}, {"stream": True}, INPUT]
 def test_images_are_among_the_data_points_only_when_they_were_used(keys: dict[str, Any]) -> None:
     def data_points(**overrides: Any) -> dict[str, Any]:
         retriever = FakeRetriever((replace(PLUS, image="data:image/png;base64,AA=="),))
-        service = Service(engine(FakeModel(max_prompt_tokens=9000), retriever))
+        service = App(make_rag(FakeModel(max_prompt_tokens=9000), retriever))
         body = {**QUESTION, **keys, "context": {"overrides": overrides}}
         route = "/chat" if "stream" in keys else "/chat/stream"
         first = ask(call(route, body), service).lines[0]
@@ -310,7 +311,7 @@ def test_a_question_about_the_users_images_reaches_the_model_with_them() -> None
     model = FakeModel(max_prompt_tokens=9000)
     ask(
         call("/chat", {"input": [{"role": "user", "content": [IMAGE, text]}]}),
-        Service(engine(model)),
+        App(make_rag(model)),
     )
 
     assert model.calls[0].messages[-1].images == (IMAGE["image_url"],)

@@ -40,7 +40,7 @@ def chunks_of(*script: ScriptStep, protocol: ChatProtocol = CURRENT) -> list[lis
 
     async def read() -> list[bytes]:
         events = number_citations(extract_followups(play(script)))
-        return [chunk async for chunk in protocol.stream(REQUEST, events, late_error)]
+        return [chunk async for chunk in protocol.write_stream(REQUEST, events, late_error)]
 
     lines = [list(map(json.loads, chunk.splitlines())) for chunk in asyncio.run(read())]
     return [

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from shared.app import Service
+from shared.app import handle_call
 from shared.domain import errors
 from shared.domain.events import Delta, Done, Source
 from shared.domain.overrides import Overrides
@@ -25,11 +25,12 @@ from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.http.capacity import AnswerSlots
 from shared.http.cross_origin import CrossOriginPolicy
+from shared.protocols.exchange import App
 from shared.protocols.mcp import documents, messages
 from shared.protocols.mcp.tools import TOOLS
 from shared.retrieval.base import WHOLE_FILE, FilePart, SearchResult, shorten_query
 from tests.support.calls import JSON, BufferedReply, ask, call, local_service, read
-from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, engine
+from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, make_rag
 from tests.support.fuzz import TIMEOUT
 from tests.support.gateways import read_events
 from tests.support.servers import ROOT
@@ -57,7 +58,7 @@ def modern_headers(method: str, name: str = "", **more: str) -> dict[str, str]:
 
 
 def post(
-    body: Any, headers: Mapping[str, str] | None = None, service: Service | None = None
+    body: Any, headers: Mapping[str, str] | None = None, service: App | None = None
 ) -> BufferedReply:
     return ask(call("/mcp", body, JSON | dict(headers or {})), service)
 
@@ -67,7 +68,7 @@ def tool_request(name: str, **arguments: Any) -> dict[str, Any]:
     return old("tools/call", {"name": name, "arguments": arguments})
 
 
-def call_tool(name: str, service: Service | None = None, **arguments: Any) -> Any:
+def call_tool(name: str, service: App | None = None, **arguments: Any) -> Any:
     """The result of a tool, called by an old client."""
     reply = post(tool_request(name, **arguments), service=service)
     assert reply.status == 200
@@ -82,8 +83,8 @@ def error_text(result: Any) -> str:
     return str(item["text"])
 
 
-def service_with(*sources: Source, **parts: Any) -> Service:
-    return local_service(engine(retriever=FakeRetriever(sources)), **parts)
+def service_with(*sources: Source, **parts: Any) -> App:
+    return local_service(make_rag(retriever=FakeRetriever(sources)), **parts)
 
 
 # Messages
@@ -193,7 +194,7 @@ def test_a_form_is_refused() -> None:
 
 
 def test_a_body_over_the_limit_is_too_large() -> None:
-    service = local_service(engine(), limits=Limits(json_bytes=100))
+    service = local_service(make_rag(), limits=Limits(json_bytes=100))
 
     reply = post(old("ping", {"a": "x" * 100}), service=service)
 
@@ -201,7 +202,7 @@ def test_a_body_over_the_limit_is_too_large() -> None:
 
 
 def test_wrong_settings_are_a_503() -> None:
-    reply = post(old("ping"), service=Service(problems=("X is required",)))
+    reply = post(old("ping"), service=App(problems=("X is required",)))
 
     assert (reply.status, reply.json["error"]["code"]) == (503, -32603)
 
@@ -209,7 +210,7 @@ def test_wrong_settings_are_a_503() -> None:
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:3000"])
 def test_a_page_of_another_origin_is_refused_outside_a_laptop(origin: str) -> None:
     policy = CrossOriginPolicy(frozenset({"https://app.example.com"}))
-    service = local_service(engine(), cross_origin=policy)
+    service = local_service(make_rag(), cross_origin=policy)
 
     assert post(old("ping"), {"origin": origin}, service).status == 403
     assert post(old("ping"), {"origin": "https://app.example.com"}, service).status == 200
@@ -499,7 +500,7 @@ FAILURES: Sequence[Exception] = (
 def test_a_failure_behind_a_tool_is_an_error_of_the_tool(
     name: str, failure: Exception, token: str | None
 ) -> None:
-    service = local_service(engine(retriever=FakeRetriever(error=failure)))
+    service = local_service(make_rag(retriever=FakeRetriever(error=failure)))
     arguments = {"query": "x", "id": "x", "question": "x"}
     params = {"name": name, "arguments": arguments, "_meta": {"progressToken": token}}
     accept = {"accept": "application/json, text/event-stream"}
@@ -532,7 +533,7 @@ class HangingRetriever(FakeRetriever):
 
 @pytest.mark.parametrize("name", ["search", "fetch", "ask"])
 def test_a_call_has_a_time_limit(name: str) -> None:
-    rag = engine(retriever=HangingRetriever())
+    rag = make_rag(retriever=HangingRetriever())
     service = local_service(rag, limits=Limits(request_seconds=0.2))
     result = call_tool(name, service, query="x", id="x", question="x")
 
@@ -542,7 +543,7 @@ def test_a_call_has_a_time_limit(name: str) -> None:
 def test_timeout_of_a_retriever_is_not_that_of_the_request(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    service = local_service(engine(retriever=FakeRetriever(error=TimeoutError())))
+    service = local_service(make_rag(retriever=FakeRetriever(error=TimeoutError())))
     result = call_tool("search", service, query="x")
 
     assert error_text(result) == errors.UNEXPECTED_MESSAGE
@@ -558,7 +559,7 @@ def test_a_failure_of_the_model_is_an_error_of_the_tool(
     failure: Exception, begun: bool, token: int | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = (Delta("Dental "), failure) if begun else (failure,)
-    service = local_service(engine(FakeModel(script)))
+    service = local_service(make_rag(FakeModel(script)))
     params = {"name": "ask", "arguments": {"question": "x"}, "_meta": {"progressToken": token}}
     accept = {"accept": "application/json, text/event-stream"}
     with caplog.at_level("INFO", "chat"):
@@ -634,7 +635,7 @@ def test_an_index_with_urls_of_its_own_keeps_them() -> None:
 
 def test_arguments_become_overrides_and_no_other_does() -> None:
     retriever = FakeRetriever()
-    service = local_service(engine(retriever=retriever))
+    service = local_service(make_rag(retriever=retriever))
     more = {"exclude_category": "a", "filter": "b", "use_oid_security_filter": True}
     call_tool("search", service, query="x", top=7, category="plans", **more)
     call_tool("ask", service, question="x", top=7, category="plans", **more)
@@ -650,7 +651,7 @@ def test_arguments_become_overrides_and_no_other_does() -> None:
 def test_a_long_query_is_shortened() -> None:
     retriever = FakeRetriever()
     query = "dental " * 1000
-    call_tool("search", local_service(engine(retriever=retriever)), query=query)
+    call_tool("search", local_service(make_rag(retriever=retriever)), query=query)
     ((_, text, _),) = retriever.calls
 
     assert text == shorten_query(query) != query
@@ -682,7 +683,7 @@ def test_a_long_document_is_cut() -> None:
 
 def test_an_answer_has_the_places_that_it_cites_in_their_order() -> None:
     text = "No [plans/standard.md]. Yes [plans/plus.pdf#page=2] [plans/standard.md]."
-    service = local_service(engine(FakeModel((Delta(text), Done()))))
+    service = local_service(make_rag(FakeModel((Delta(text), Done()))))
     result = call_tool("ask", service, question="x")
 
     ids = [hit["id"] for hit in result["structuredContent"]["citations"]]
@@ -694,7 +695,7 @@ def test_an_answer_has_the_places_that_it_cites_in_their_order() -> None:
 def test_a_place_is_cited_by_its_decoded_name() -> None:
     sources = [replace(STANDARD, sourcepage=page) for page in ("a%5B1%5D.md", "1", "")]
     model = FakeModel((Delta("Yes [a[1].md]. []"), Done()))
-    service = local_service(engine(model, FakeRetriever(sources)))
+    service = local_service(make_rag(model, FakeRetriever(sources)))
     result = call_tool("ask", service, question="x")
 
     ids = [hit["id"] for hit in result["structuredContent"]["citations"]]
@@ -704,7 +705,7 @@ def test_a_place_is_cited_by_its_decoded_name() -> None:
 def test_a_link_has_the_name_and_the_title_of_its_document() -> None:
     source = replace(STANDARD, title="The standard plan")
     model = FakeModel((Delta("[plans/standard.md] says no."), Done()))
-    service = local_service(engine(model, FakeRetriever([source])))
+    service = local_service(make_rag(model, FakeRetriever([source])))
     _, link = call_tool("ask", service, question="x")["content"]
 
     assert (link["name"], link["title"]) == ("plans/standard.md", "The standard plan")
@@ -712,7 +713,7 @@ def test_a_link_has_the_name_and_the_title_of_its_document() -> None:
 
 @pytest.mark.parametrize("text", ["I don't know.", "Read plans/standard.md."])
 def test_an_answer_without_citations_links_nothing(text: str) -> None:
-    service = local_service(engine(FakeModel((Delta(text), Done()))))
+    service = local_service(make_rag(FakeModel((Delta(text), Done()))))
     result = call_tool("ask", service, question="x")
 
     assert result["structuredContent"] == {"answer": text, "citations": []}
@@ -721,10 +722,10 @@ def test_an_answer_without_citations_links_nothing(text: str) -> None:
 
 def test_without_a_free_slot_a_question_is_refused_and_a_search_is_not() -> None:
     async def go() -> tuple[BufferedReply, BufferedReply]:
-        service = local_service(engine(), answer_slots=AnswerSlots(0))
+        service = local_service(make_rag(), answer_slots=AnswerSlots(0))
         requests = (("ask", {"question": "x"}), ("search", {"query": "x"}))
         first, second = [
-            await read(await service.reply(call("/mcp", old("tools/call", params))))
+            await read(await handle_call(service, call("/mcp", old("tools/call", params))))
             for params in ({"name": name, "arguments": arguments} for name, arguments in requests)
         ]
         return first, second
@@ -756,10 +757,10 @@ def test_a_client_that_excludes_events_gets_json() -> None:
 def test_progress_is_told_every_second_until_the_answer() -> None:
     async def go() -> list[Any]:
         wait = asyncio.Event()
-        service = local_service(engine(FakeModel((Delta("Yes."), wait, Done()))))
+        service = local_service(make_rag(FakeModel((Delta("Yes."), wait, Done()))))
         params = {"name": "ask", "arguments": {"question": "x"}, "_meta": {"progressToken": 5}}
         headers = JSON | {"accept": "application/json, text/event-stream"}
-        reply = await service.reply(call("/mcp", old("tools/call", params), headers))
+        reply = await handle_call(service, call("/mcp", old("tools/call", params), headers))
         assert reply.rest is not None
         assert reply.headers["X-Accel-Buffering"] == "no"
         assert reply.headers["Cache-Control"] == "no-store"
@@ -781,7 +782,7 @@ def test_progress_is_told_every_second_until_the_answer() -> None:
 def test_a_client_that_leaves_ends_the_model(progress: int) -> None:
     async def go() -> int:
         model = FakeModel((Delta("Yes."), asyncio.Event()))
-        service = local_service(engine(model))
+        service = local_service(make_rag(model))
 
         async def gone() -> bool:
             return not progress and bool(model.open_streams)
@@ -789,7 +790,7 @@ def test_a_client_that_leaves_ends_the_model(progress: int) -> None:
         token = {"progressToken": 5} if progress else {}
         params = {"name": "ask", "arguments": {"question": "x"}, "_meta": token}
         headers = JSON | {"accept": "application/json, text/event-stream"}
-        reply = await service.reply(call("/mcp", old("tools/call", params), headers, gone))
+        reply = await handle_call(service, call("/mcp", old("tools/call", params), headers, gone))
         if progress:
             assert reply.rest is not None and model.open_streams == 1
             for _ in range(progress - 1):  # the reply has the first one
@@ -831,7 +832,7 @@ def test_what_is_not_there_is_one_and_the_same_error(uri: str) -> None:
 
 
 def test_the_error_for_a_missing_document_says_what_to_do() -> None:
-    result = call_tool("fetch", local_service(engine(retriever=FakeRetriever([]))), id="none.pdf")
+    result = call_tool("fetch", local_service(make_rag(retriever=FakeRetriever([]))), id="none.pdf")
 
     assert error_text(result) == (
         "There is no such document. Take an id from the results of search."
@@ -840,7 +841,7 @@ def test_the_error_for_a_missing_document_says_what_to_do() -> None:
 
 def test_a_name_that_no_document_has_is_not_looked_up() -> None:
     retriever = FakeRetriever()
-    service = local_service(engine(retriever=retriever))
+    service = local_service(make_rag(retriever=retriever))
     name = "plans/plus.pdf#" + ":" * 30_000
     result = call_tool("fetch", service, id=name)
     read = post(old("resources/read", {"uri": f"document:///{name}"}), service=service)
@@ -859,7 +860,7 @@ def test_a_resource_is_named_by_a_string(uri: Any) -> None:
 def test_a_failure_behind_a_resource_is_an_error_of_the_protocol(
     failure: errors.ChatError,
 ) -> None:
-    service = local_service(engine(retriever=FakeRetriever(error=failure)))
+    service = local_service(make_rag(retriever=FakeRetriever(error=failure)))
     uri = "document:///plans/plus.pdf"
     first = post(old("resources/read", {"uri": uri}), service=service)
     headers = modern_headers("resources/read", uri)
@@ -935,7 +936,7 @@ def test_the_filters_of_the_signed_in_user_hold_for_every_way_to_a_text(
     method: str, params: dict[str, Any]
 ) -> None:
     retriever = FakeRetriever()
-    service = local_service(engine(retriever=retriever), AccessPolicy(sign_in=True))
+    service = local_service(make_rag(retriever=retriever), AccessPolicy(sign_in=True))
     post(old(method, params), ANNA, service)
     post(old(method, params), service=service)
     first, second = retriever.calls
@@ -977,7 +978,7 @@ def test_the_log_line_has_names_of_ours_alone(
 
 
 def test_a_tool_that_fails_behind_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    service = local_service(engine(retriever=FakeRetriever(error=errors.Unavailable())))
+    service = local_service(make_rag(retriever=FakeRetriever(error=errors.Unavailable())))
     with caplog.at_level("INFO", "chat"):
         call_tool("search", service, query="x")
         call_tool("search", service, query="")

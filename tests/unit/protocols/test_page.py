@@ -13,17 +13,18 @@ from typing import Any
 
 import pytest
 
-from shared.app import ROUTES, Service
+from shared.app import ROUTES
 from shared.bootstrap.build import build
 from shared.http.auth import AccessPolicy
 from shared.http.health import Health, HealthCheck
 from shared.models.router import Provider, Router
+from shared.protocols.exchange import App
 from shared.protocols.page.assets import FOLDER, MEDIA_TYPES
 from shared.rag.flow import Rag
 from shared.retrieval.index_statistics import IndexStatistics
 from shared.settings import Settings
 from tests.support.calls import ANNA, SINGLE_USER, BufferedReply, Client, local_service
-from tests.support.fakes import FakeModel, FakeRetriever, engine
+from tests.support.fakes import FakeModel, FakeRetriever, make_rag
 from tests.support.servers import ROOT
 from tests.support.stores import sqlite_memory
 
@@ -36,7 +37,7 @@ MAX_BYTES = 80_000  # of the whole page, compressed
 def get(
     route: str, path: str = "", headers: dict[str, str] | None = None, **parts: Any
 ) -> BufferedReply:
-    return Client(local_service(engine(), **parts), headers or {})("GET", route, path=path)
+    return Client(local_service(make_rag(), **parts), headers or {})("GET", route, path=path)
 
 
 class AbleRetriever(FakeRetriever):
@@ -51,7 +52,7 @@ def offered_overrides(rag: Rag, access: AccessPolicy = SINGLE_USER) -> dict[str,
     return {each["name"]: each for each in overrides}
 
 
-def laptop(**settings: str) -> Service:
+def laptop(**settings: str) -> App:
     laptop = {"INDEX_FILE": "samples", "AZURE_FUNCTIONS_ENVIRONMENT": "Development"}
     return build(Settings.model_validate(laptop | settings))
 
@@ -131,7 +132,7 @@ class FileRetriever(FakeRetriever):
 
 def test_statistics_of_an_index_are_read_outside_of_the_event_loop() -> None:
     retriever = FileRetriever()
-    service = local_service(engine(retriever=retriever))
+    service = local_service(make_rag(retriever=retriever))
     details = HealthCheck("manuals", retriever.ready, lambda: retriever.statistics().to_json())
 
     assert Client(service, {})("GET", "/config").json["showVectorOption"] is True
@@ -178,7 +179,7 @@ def test_page_can_be_off() -> None:
 
 @pytest.mark.parametrize("has_page", [True, False])
 def test_head_tells_opensearch_clients_that_the_app_runs(has_page: bool) -> None:
-    reply = Client(local_service(engine(), has_page=has_page), {})("HEAD", "/")
+    reply = Client(local_service(make_rag(), has_page=has_page), {})("HEAD", "/")
 
     assert (reply.status, reply.data) == (200, b"")
 
@@ -212,7 +213,7 @@ def test_laptop_is_told_what_runs() -> None:
 
 def test_config_describes_what_the_app_can_do(tmp_path: Path) -> None:
     local, remote = (Provider(name, "local", lambda _: FakeModel(), (name,)) for name in "ab")
-    rag = replace(engine(), retriever=AbleRetriever(), models=Router((local, remote)))
+    rag = replace(make_rag(), retriever=AbleRetriever(), models=Router((local, remote)))
     with sqlite_memory(tmp_path) as memory:
         config = Client(local_service(rag, memory=memory), {})("GET", "/config").json
         unknown = Client(local_service(rag, AccessPolicy(), memory=memory), {})("GET", "/config")
@@ -247,7 +248,7 @@ def test_config_describes_what_the_app_can_do(tmp_path: Path) -> None:
 def test_model_without_images_is_offered_none_of_passages() -> None:
     model = FakeModel(limits={"images": "fake is blind"})
 
-    assert "use_gpt4v" not in offered_overrides(replace(engine(model), retriever=AbleRetriever()))
+    assert "use_gpt4v" not in offered_overrides(replace(make_rag(model), retriever=AbleRetriever()))
 
 
 @pytest.mark.parametrize("access", [AccessPolicy(), AccessPolicy(sign_in=True)])
@@ -267,7 +268,7 @@ def test_signed_in_user_is_told_what_runs() -> None:
 
 
 def test_page_is_told_how_to_sign_in() -> None:
-    signed = local_service(engine(), AccessPolicy(sign_in=True))
+    signed = local_service(make_rag(), AccessPolicy(sign_in=True))
 
     assert get("/auth_setup").json["platformSignIn"] is False
     assert Client(signed, {})("GET", "/auth_setup").json == {

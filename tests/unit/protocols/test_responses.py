@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from shared.app import Service
+from shared.app import handle_call
 from shared.domain import errors
 from shared.domain.events import Delta, Done, Usage
 from shared.domain.messages import ToolCall
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
+from shared.protocols.exchange import App
 from shared.protocols.openai.responses.routes import PREFIXES
 from tests.support.calls import CHAT_KEY, JSON, BufferedReply, ask, call, local_service
-from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, ScriptStep, engine
+from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, ScriptStep, make_rag
 from tests.support.gateways import read_events
 
 ROUTE = "/v1/responses"
@@ -35,14 +36,14 @@ CALL = Delta(tool_calls=(ToolCall(0, "c1", "weather", ""),))
 
 
 def post(
-    service: Service | None = None, headers: Mapping[str, str] | None = None, **body: Any
+    service: App | None = None, headers: Mapping[str, str] | None = None, **body: Any
 ) -> BufferedReply:
     """The reply to a request, whose input is the question by default."""
     return ask(call(ROUTE, {"input": QUESTION, **body}, JSON | dict(headers or {})), service)
 
 
-def scripted(*script: ScriptStep, **parts: Any) -> Service:
-    return local_service(engine(FakeModel(script)), **parts)
+def scripted(*script: ScriptStep, **parts: Any) -> App:
+    return local_service(make_rag(FakeModel(script)), **parts)
 
 
 def arguments(*pieces: str, index: int = 0) -> list[Delta]:
@@ -62,7 +63,7 @@ def sent_messages(
 ) -> list[Mapping[str, Any] | None]:
     """What the model gets of the client's messages, behind the app's own instructions."""
     model = FakeModel(limits={}, max_prompt_tokens=10_000)
-    service = local_service(engine(model, client_prompts=client_prompts))
+    service = local_service(make_rag(model, client_prompts=client_prompts))
     reply = post(service, input=list(items) or QUESTION, **body)
     assert reply.status == 200, reply.data
     return [message.raw for message in model.calls[-1].messages[1:]]
@@ -164,7 +165,7 @@ def test_parameters_go_to_the_model_by_their_names_in_chat_completions() -> None
     model = FakeModel()
     schema = {"name": "a", "description": "An a.", "schema": {"type": "object"}, "strict": True}
     reply = post(
-        local_service(engine(model)),
+        local_service(make_rag(model)),
         tools=[{**WEATHER, "description": "The weather.", "strict": True}, SEARCH],
         tool_choice={"type": "function", "name": "weather"},
         parallel_tool_calls=False,
@@ -198,7 +199,7 @@ def test_parameters_go_to_the_model_by_their_names_in_chat_completions() -> None
 )
 def test_a_format_of_text_is_not_sent_and_one_of_json_is(kind: str, sent: Any) -> None:
     model = FakeModel()
-    reply = post(local_service(engine(model)), text={"format": {"type": kind}})
+    reply = post(local_service(make_rag(model)), text={"format": {"type": kind}})
 
     assert reply.status == 200
     assert model.calls[0].options.get("response_format") == sent
@@ -206,7 +207,7 @@ def test_a_format_of_text_is_not_sent_and_one_of_json_is(kind: str, sent: Any) -
 
 def test_parallel_tool_calls_are_not_sent_without_functions() -> None:
     model = FakeModel()
-    reply = post(local_service(engine(model)), tools=[SEARCH], parallel_tool_calls=False)
+    reply = post(local_service(make_rag(model)), tools=[SEARCH], parallel_tool_calls=False)
 
     assert (reply.status, reply.json["parallel_tool_calls"]) == (200, False)
     assert "parallel_tool_calls" not in model.calls[0].options
@@ -224,7 +225,7 @@ def test_parallel_tool_calls_are_not_sent_without_functions() -> None:
 )
 def test_a_choice_that_the_search_meets_is_not_sent(tools: list[Any], choice: Any) -> None:
     model = FakeModel()
-    reply = post(local_service(engine(model)), tools=tools, tool_choice=choice)
+    reply = post(local_service(make_rag(model)), tools=tools, tool_choice=choice)
 
     assert (reply.status, reply.json["tool_choice"]) == (200, choice)
     assert "tool_choice" not in model.calls[0].options
@@ -244,7 +245,7 @@ def test_options_of_the_search_become_overrides(
     options: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
     retriever = FakeRetriever()
-    reply = post(local_service(engine(retriever=retriever)), tools=[{**SEARCH, **options}])
+    reply = post(local_service(make_rag(retriever=retriever)), tools=[{**SEARCH, **options}])
     ((_, _, overrides),) = retriever.calls
 
     assert reply.status == 200
@@ -469,7 +470,7 @@ def test_other_methods_are_not_allowed(method: str) -> None:
 @pytest.mark.parametrize("prefix", PREFIXES)
 @pytest.mark.parametrize("rest", ["", "/{id}", "/{id}/input_items", "/{id}/cancel"])
 def test_every_route_needs_the_key(prefix: str, rest: str) -> None:
-    service = Service(engine(), AccessPolicy(), api_key=ApiKeyPolicy(CHAT_KEY))
+    service = App(make_rag(), AccessPolicy(), api_key=ApiKeyPolicy(CHAT_KEY))
     method = "GET" if rest in ("/{id}", "/{id}/input_items") else "POST"
     request = {"input": QUESTION}
     refused = ask(call(f"{prefix}{rest}", request, method=method, path="resp_1"), service)
@@ -527,7 +528,7 @@ def test_an_answer_repeats_the_parameters_of_its_request() -> None:
         "tools": [WEATHER],
         "top_p": 0.25,
     }
-    service = local_service(engine(client_prompts=True))
+    service = local_service(make_rag(client_prompts=True))
     without, answer = post().json, post(service, **sent).json
     verbose = post(text={"verbosity": "low"}).json
 
@@ -541,7 +542,7 @@ def test_the_search_as_a_tool_names_its_passages(stream: bool) -> None:
     same_page = replace(PLUS, id="plus-3")
 
     def output(**body: Any) -> list[Any]:
-        service = local_service(engine(retriever=FakeRetriever((PLUS, same_page))))
+        service = local_service(make_rag(retriever=FakeRetriever((PLUS, same_page))))
         reply = post(service, tools=[SEARCH], stream=stream, **body)
         answer = read_events(reply)[-1]["response"] if stream else reply.json
         return list(answer["output"])
@@ -649,7 +650,7 @@ def test_a_name_with_brackets_is_annotated_as_it_is_and_decoded() -> None:
     source = replace(PLUS, sourcepage="a%5B1%5D.pdf")
     text = "[a%5B1%5D.pdf] [a[1].pdf]"
     service = local_service(
-        engine(FakeModel((Delta(text), Done())), FakeRetriever((source, STANDARD)))
+        make_rag(FakeModel((Delta(text), Done())), FakeRetriever((source, STANDARD)))
     )
     annotations = post(service).json["output"][0]["content"][0]["annotations"]
 
@@ -731,7 +732,7 @@ def test_the_first_event_comes_before_the_first_token() -> None:
     async def go() -> tuple[bytes, bytes]:
         wait = asyncio.Event()
         service = scripted(wait, Delta("Yes"), Done())
-        reply = await service.reply(call(ROUTE, {"input": QUESTION, "stream": True}))
+        reply = await handle_call(service, call(ROUTE, {"input": QUESTION, "stream": True}))
         first = reply.body
         wait.set()
         assert reply.rest is not None
@@ -851,7 +852,7 @@ def test_an_answer_without_text_still_has_a_message() -> None:
 
 
 def test_links_are_absolute_where_the_address_is_known() -> None:
-    reply = post(local_service(engine(), links="https://app.example.com"))
+    reply = post(local_service(make_rag(), links="https://app.example.com"))
     (annotation,) = reply.json["output"][0]["content"][0]["annotations"]
 
     assert annotation["url"] == "https://app.example.com/content/plans/plus.pdf#page=2"
@@ -859,7 +860,7 @@ def test_links_are_absolute_where_the_address_is_known() -> None:
 
 def test_passages_of_a_foreign_index_keep_their_url_and_title() -> None:
     foreign = replace(PLUS, title="Plus", url="https://docs.example.com/plus")
-    service = local_service(engine(retriever=FakeRetriever((foreign,))))
+    service = local_service(make_rag(retriever=FakeRetriever((foreign,))))
     (annotation,) = post(service).json["output"][0]["content"][0]["annotations"]
 
     assert (annotation["title"], annotation["url"]) == ("Plus", "https://docs.example.com/plus")

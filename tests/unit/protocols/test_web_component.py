@@ -9,7 +9,7 @@ import pytest
 
 from shared.domain.events import Delta, Done
 from tests.support.calls import QUESTION, ask, call, local_service
-from tests.support.fakes import PLUS, FakeModel, FakeRetriever, engine
+from tests.support.fakes import PLUS, FakeModel, FakeRetriever, make_rag
 
 ANSWER = "Crowns <<Is 1 < 2?>><<Who pays?>>"
 CONTEXT = {"approach": "rrr", "suggest_followup_questions": True}
@@ -25,7 +25,7 @@ def choices(
     """The choice of an answer, or those of a stream."""
     model = FakeModel([Delta(piece) for piece in ANSWER] + [Done()], max_prompt_tokens=9000)
     body = {**QUESTION, "stream": stream, "context": context, **more}
-    got = ask(call(route, body), local_service(engine(model, FakeRetriever(sources))))
+    got = ask(call(route, body), local_service(make_rag(model, FakeRetriever(sources))))
     lines = [got.json] if got.media_type == "application/json" else got.lines
     return [line["choices"][0] for line in lines]
 

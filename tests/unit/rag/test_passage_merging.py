@@ -15,7 +15,7 @@ from shared.domain.messages import Message
 from shared.domain.request import ChatRequest
 from shared.rag.flow import answer
 from shared.rag.passage_merging import merge_neighbours
-from tests.support.fakes import FakeModel, FakeRetriever, engine
+from tests.support.fakes import FakeModel, FakeRetriever, make_rag
 
 
 def passage(id: str, content: str, page: str = "a.md", image: str | None = None) -> Source:
@@ -110,7 +110,7 @@ def test_a_document_is_whole_again_when_all_its_passages_are_merged() -> None:
 def test_the_client_gets_each_passage_and_the_model_the_merged_ones() -> None:
     model = FakeModel()
     request = ChatRequest((Message("user", "How long?"),))
-    result = asyncio.run(collect(answer(engine(model, FakeRetriever((FIRST, SECOND))), request)))
+    result = asyncio.run(collect(answer(make_rag(model, FakeRetriever((FIRST, SECOND))), request)))
     context: Context = result.context
 
     assert [source.id for source in context.sources] == ["a-p0-1", "a-p0-2"]

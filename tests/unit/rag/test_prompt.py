@@ -15,7 +15,7 @@ from shared.domain.overrides import Overrides
 from shared.domain.request import ChatRequest
 from shared.rag.flow import answer
 from shared.rag.prompt import MESSAGE_TOKENS, build_prompt, build_rewrite_prompt, split_turns
-from tests.support.fakes import PLUS, PROMPTS, STANDARD, FakeModel, FakeRetriever, engine
+from tests.support.fakes import PLUS, PROMPTS, STANDARD, FakeModel, FakeRetriever, make_rag
 
 QUESTION = Message("user", "one two three")
 TURN = (Message("user", "u1 u2"), Message("assistant", "a1 a2"))
@@ -32,7 +32,9 @@ def prompt_texts(budget: int, *history: Message) -> list[str]:
 
 def test_a_question_that_does_not_fit_is_refused_before_any_search() -> None:
     search = FakeRetriever()
-    events = answer(engine(FakeModel(max_prompt_tokens=BARE - 1), search), ChatRequest((QUESTION,)))
+    events = answer(
+        make_rag(FakeModel(max_prompt_tokens=BARE - 1), search), ChatRequest((QUESTION,))
+    )
 
     with pytest.raises(TooLong, match="too long for the model, which takes 12 tokens"):
         asyncio.run(collect(events))
@@ -68,7 +70,7 @@ def test_an_answer_without_a_question_before_it_belongs_to_no_later_turn() -> No
 def test_sources_that_do_not_fit_are_left_out_worst_first_and_a_thought_says_so() -> None:
     async def ask(budget: int) -> Answer:
         model = FakeModel(max_prompt_tokens=budget)
-        return await collect(answer(engine(model), ChatRequest((QUESTION, QUESTION))))
+        return await collect(answer(make_rag(model), ChatRequest((QUESTION, QUESTION))))
 
     line = len(PLUS.prompt_line().split())
     result = asyncio.run(ask(BARE + line))
@@ -93,8 +95,8 @@ def test_a_rewrite_trims_its_history_too() -> None:
 def test_images_go_to_a_model_that_sees_and_a_thought_tells_of_one_that_does_not() -> None:
     request = ChatRequest((Message("user", "look", ("data:image/png;base64,AA==",)),))
     seeing, blind = FakeModel(), FakeModel(limits={"images": "fake cannot see images"})
-    result = asyncio.run(collect(answer(engine(seeing), request)))
-    unseen = asyncio.run(collect(answer(engine(blind), request)))
+    result = asyncio.run(collect(answer(make_rag(seeing), request)))
+    unseen = asyncio.run(collect(answer(make_rag(blind), request)))
 
     assert seeing.calls[0].messages[-1].images == ("data:image/png;base64,AA==",)
     assert len(result.context.steps) == 4
@@ -109,7 +111,7 @@ ILLUSTRATED = (replace(PLUS, image=PICTURE), STANDARD, replace(PLUS, id="c", ima
 def ask_model(model: FakeModel, *images: str, **overrides: Any) -> tuple[Message, Answer]:
     """The question as the model got it, and the answer, of a search that finds images."""
     request = ChatRequest((Message("user", "look", images),), Overrides(**overrides))
-    result = asyncio.run(collect(answer(engine(model, FakeRetriever(ILLUSTRATED)), request)))
+    result = asyncio.run(collect(answer(make_rag(model, FakeRetriever(ILLUSTRATED)), request)))
     return model.calls[0].messages[-1], result
 
 

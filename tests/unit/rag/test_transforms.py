@@ -19,7 +19,7 @@ from shared.memory.chat_history import AnswerStore, ChatHistory
 from shared.rag.citation_numbers import number_citations
 from shared.rag.flow import StreamOptions, stream_answer
 from shared.telemetry.access_log import AccessLog
-from tests.support.fakes import FakeModel, engine
+from tests.support.fakes import FakeModel, make_rag
 from tests.support.stores import sqlite_memory
 
 TRANSFORMS = [number_citations]
@@ -36,7 +36,7 @@ def stream(
     """Stream an answer whose model has these seconds, and its store twice as many."""
     now = asyncio.get_running_loop().time()
     options = StreamOptions(REQUEST, record, now + 2 * seconds, now + seconds, history, transforms)
-    return stream_answer(engine(model), options)
+    return stream_answer(make_rag(model), options)
 
 
 def new_record() -> AccessLog:

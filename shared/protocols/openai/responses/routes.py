@@ -15,7 +15,7 @@ from shared.http.call import Reply
 from shared.memory.base import Interaction
 from shared.protocols import chat as chats
 from shared.protocols.chat import ChatProtocol
-from shared.protocols.exchange import Exchange
+from shared.protocols.exchange import Exchange, Route, check_method
 from shared.protocols.openai import response as chat_completions
 from shared.protocols.openai.responses import response as responses
 from shared.protocols.openai.responses import storage
@@ -30,7 +30,6 @@ from shared.protocols.openai.responses.items import Item, join_calls
 from shared.protocols.openai.responses.request import ResponseState, parse
 from shared.protocols.openai.responses.stream import write_stream
 from shared.protocols.openai.routes import add_notices, check_access, without_instructions
-from shared.protocols.route import Route, check_method
 from shared.rag.prompt import PASSTHROUGH
 
 PREFIXES = ("/v1/responses", "/openai/v1/responses", "/openai/responses")
@@ -44,10 +43,10 @@ RESPONSES = ChatProtocol(
     name="responses",
     media_type="text/event-stream",
     parse=parse,
-    answer=responses.write_answer,
-    stream=write_stream,
+    write_answer=responses.write_answer,
+    write_stream=write_stream,
     prompt_builder=PASSTHROUGH,
-    error=write_error,
+    write_error=write_error,
     status=status,
     headers=chat_completions.headers,
 )
@@ -56,10 +55,10 @@ RESPONSES = ChatProtocol(
 async def create(exchange: Exchange) -> Reply:
     """Answer a request, and store the response where its owner can find it again."""
     check_access(exchange)
-    body = await chats.begin(exchange, forms=False)
+    body = await exchange.read_body()
     request = await chats.read_request(exchange, RESPONSES, body)
-    request, answer = await exchange.run(_load(exchange, request))
-    if not exchange.engine.client_prompts:
+    request, answer = await exchange.wait_for(_load(exchange, request))
+    if not exchange.rag.client_prompts:
         request = without_instructions(request)
         echo = {**request.state.echo, "instructions": None}
         request = replace(request, state=replace(request.state, echo=echo))
