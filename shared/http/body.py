@@ -127,8 +127,9 @@ class InvalidField:
 
 
 def join_messages(fields: Sequence[InvalidField]) -> BadRequest:
-    """Return an error that names each field, with its message."""
-    return BadRequest("; ".join(f"{field.path}: {field.message}" for field in fields))
+    """Return an error that names the first fields, each with its message."""
+    texts = (f"{field.path}: {field.message}" for field in fields[:MAX_INVALID])
+    return BadRequest("; ".join(texts))
 
 
 def validate(
@@ -139,12 +140,12 @@ def validate(
 ) -> M:
     """Validate a body, or a part of one at `path`.
 
-    Raises what `fail` makes of the first invalid fields, of which it gets 1 to `MAX_INVALID`.
+    Raises what `fail` makes of the invalid fields, of which there is one at least.
     """
     try:
         return model.model_validate(value)
     except ValidationError as failure:
-        errors = failure.errors(include_url=False, include_input=False)[:MAX_INVALID]
+        errors = failure.errors(include_url=False, include_input=False)
         prefix = (path,) if path else ()
         fields = [
             InvalidField(join_path((*prefix, *each["loc"])), describe_error(each), each["type"])

@@ -52,6 +52,7 @@ ROLES: Mapping[str, Role] = {
     "function": "tool",
 }
 ORPHANS_DROPPED = "tool messages without a tool_call_id were left out: they answer no call."
+CONTENT = re.compile(r"messages\[\d+\]\.content\b")
 CITATION = re.compile(r" ?\[doc\d{1,3}\]", re.ASCII)
 
 
@@ -162,7 +163,11 @@ def require_json_safe(value: Any) -> dict[str, Any]:
 
 
 def _field_error(fields: Sequence[InvalidField]) -> FieldError:
-    return FieldError(fields[0].path, fields[0].message)
+    content = CONTENT.match(fields[0].path)
+    # Of the wrong fields of a part, the last one is named.
+    last = [each for each in fields if content and each.path.startswith(content[0])]
+    field = (last or fields[:1])[-1]
+    return FieldError(field.path, field.message)
 
 
 def _check(fields: _Fields, body_json: Mapping[str, Any]) -> None:
