@@ -31,13 +31,13 @@ from bench.schemas import (
 )
 from shared.domain.overrides import Overrides
 from shared.protocols import feedback, message_json
-from shared.protocols.ai_chat import images, output_text
+from shared.protocols.ai_chat import output_text
 from shared.protocols.ai_chat import request as ai_chat
 from shared.protocols.aog import request as aog
 from shared.protocols.exchange import EVERY_METHOD, Route
 from shared.protocols.mcp import tools as mcp
 from shared.protocols.openai import request as openai
-from shared.protocols.openai.responses import items, tools
+from shared.protocols.openai.responses import items
 from shared.protocols.openai.responses import request as responses
 from shared.protocols.opensearch import generation, memory, pipelines
 
@@ -94,7 +94,7 @@ def chats() -> Iterator[Endpoint]:
     """The versions of the chat protocol."""
     image = either(const(IMAGE), array(const(0), prefix=list(PNG)))
     message = schema_of(
-        images.RequestMessage, files=array(schema_of(images.RequestFile, data=image))
+        ai_chat.RequestMessage, files=array(schema_of(ai_chat.RequestFile, data=image))
     )
     context = fields(overrides=schema_of(Overrides))
     body = schema_of(ai_chat._Fields, messages=array(message), context=context)
@@ -134,16 +134,18 @@ def response() -> Endpoint:
         *(fields(type=const(kind), id=TEXT) for kind in items.IGNORED),
     )
     search = schema_of(
-        tools._FileSearch,
+        responses._FileSearch,
         type=const("file_search"),
         vector_store_ids=array(TEXT, minItems=1),
-        filters=schema_of(tools._Filter),
+        filters=schema_of(responses._Filter),
     )
     body = schema_of(
         responses._Fields,
         input=input,
-        tools=array(schema_of(tools._Function, type=const("function"), parameters=OBJECT), search),
-        text=schema_of(responses._Text, format=schema_of(tools._Format, schema=OBJECT)),
+        tools=array(
+            schema_of(responses._Function, type=const("function"), parameters=OBJECT), search
+        ),
+        text=schema_of(responses._Text, format=schema_of(responses._Format, schema=OBJECT)),
         reasoning=schema_of(responses._Reasoning),
     )
     return Endpoint(RESPONSES, body, ask_after_call)

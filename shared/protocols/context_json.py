@@ -1,14 +1,15 @@
-"""The context of an answer as JSON: data points, thoughts, token usage, errors.
+"""The context of an answer as JSON: data points, links, thoughts, token usage, errors.
 
 Names and forms are those of the chat protocol documents ("Example request context", "Example
-response context"), in all versions of the protocol.
-"""
+response context"), in all versions of the protocol."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import quote
 
+from shared.domain.citation_paths import encode_path
 from shared.domain.errors import ChatError
 from shared.domain.events import Answer, Context, Done, Source, Step, Usage
 from shared.domain.messages import Message
@@ -142,3 +143,26 @@ def _hit(source: Source) -> Json:
 
 
 ERRORS = ErrorFormat(name="-", write_error=write_error)
+
+
+def source_url(base_url: str, source: Source) -> str:
+    """Return the URL of a passage: the one in the index, if it has any, else this app's route.
+
+    Empty for an index whose passage has no web address.
+    """
+    if source.url is not None:
+        return source.url
+    file, _, place = source.sourcepage.partition("#")
+    if file in (source.sourcefile, encode_path(source.sourcefile)):
+        file = source.sourcefile
+    elif source.sourcepage.startswith(source.sourcefile):  # its name has a # in it
+        file, place = source.sourcefile, source.sourcepage[len(source.sourcefile) + 1 :]
+    else:
+        file, place = source.sourcepage, ""
+    fragment = f"#{quote(place, safe='=&')}" if place else ""
+    return f"{base_url}/content/{quote(file)}{fragment}"
+
+
+def file_url(base_url: str, source: Source) -> str:
+    """Return the URL of the whole file of a passage."""
+    return source_url(base_url, source).partition("#")[0]

@@ -22,8 +22,7 @@ from shared.http.body import Body, require_object, validate
 from shared.http.json_encoding import Json
 from shared.protocols import context_json
 from shared.protocols.ai_chat import response as ai_chat
-from shared.protocols.ai_chat.images import read_images
-from shared.protocols.ai_chat.request import CommonFields, check_question, make_request
+from shared.protocols.ai_chat.request import CommonFields, check_question, make_request, read_images
 from shared.protocols.message_json import (
     FAST,
     ContentPart,

@@ -70,21 +70,21 @@ class _Reference(BaseModel, strict=True):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A message of `input`, and its place in the request."""
+    """A message of `input`."""
 
-    path: str
+    path: str  # in the request
     message: Message
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference to an item of a stored response, and its place in the request."""
+    """A reference to an item of a stored response."""
 
-    path: str
+    path: str  # in the request
     id: str
 
 
-def validate(model: type[M], path: str, value: Any) -> M:
+def validate(model: type[M], value: Any, path: str = "") -> M:
     """Validate an object of the request, in which null means missing. Raises ParameterError."""
     return body.validate(model, without_nulls(value), path, _parameter_error)
 
@@ -132,12 +132,12 @@ def _parse_item(path: str, item: Any) -> Item | Reference | None:
         case "function_call_output":
             return Item(path, _parse_output(path, item))
         case "item_reference":
-            return Reference(path, validate(_Reference, path, item).id)
+            return Reference(path, validate(_Reference, item, path).id)
     raise ParameterError(f"{path}.type", "is not available here", UNSUPPORTED)
 
 
 def _parse_message(path: str, item: Any) -> Message:
-    message = validate(_Message, path, item)
+    message = validate(_Message, item, path)
     parts = _parse_parts(f"{path}.content", message.content)
     role = ROLES[message.role]
     is_text = isinstance(message.content, str)
@@ -159,7 +159,7 @@ def _parse_parts(path: str, content: Any) -> list[Json]:
 
 
 def _parse_part(path: str, value: Any) -> Json:
-    part = validate(_Part, path, value)
+    part = validate(_Part, value, path)
     if part.type not in PARTS:
         raise ParameterError(f"{path}.type", UNAVAILABLE, UNSUPPORTED)
     if part.type != "input_image":
@@ -175,7 +175,7 @@ def _parse_part(path: str, value: Any) -> Json:
 
 
 def _parse_call(path: str, item: Any) -> Message:
-    call = validate(_Call, path, item)
+    call = validate(_Call, item, path)
     return call_message([ToolCall(0, call.call_id, call.name, call.arguments)])
 
 
@@ -187,7 +187,7 @@ def call_message(calls: Iterable[ToolCall]) -> Message:
 
 
 def _parse_output(path: str, item: Any) -> Message:
-    output = validate(_Output, path, item)
+    output = validate(_Output, item, path)
     parts = _parse_parts(f"{path}.output", output.output)
     if any(part["type"] != "text" for part in parts):
         raise ParameterError(f"{path}.output", "must have texts only", UNSUPPORTED)

@@ -1,19 +1,22 @@
-"""Parses the requests of the Responses API."""
+"""Parses the requests of the Responses API, with their tools.
+
+Functions go to the model. `file_search` names what this app does anyway: its options become those
+of the search."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from shared.domain.overrides import ModelName, Overrides, WholeNumber
+from shared.domain.overrides import MAX_SEARCH_TEXT, ModelName, Overrides, WholeNumber
 from shared.domain.request import ChatRequest, GenerationOptions
 from shared.http.body import Body
+from shared.http.json_encoding import Json
 from shared.protocols.message_json import FAST, check_tools
 from shared.protocols.openai.request import require_json_safe
-from shared.protocols.openai.responses import tools as tool_options
 from shared.protocols.openai.responses.errors import UNSUPPORTED, ParameterError
 from shared.protocols.openai.responses.items import (
     Item,
@@ -22,7 +25,6 @@ from shared.protocols.openai.responses.items import (
     text_message,
     validate,
 )
-from shared.protocols.openai.responses.tools import Tools
 
 RESULTS = "file_search_call.results"  # of `include`: the passages
 NO_CONVERSATIONS = "is not available here: use previous_response_id"
@@ -34,6 +36,9 @@ REFUSED: Mapping[str, str] = {
     "conversation": NO_CONVERSATIONS,
 }
 LOGPROBS = "message.output_text.logprobs"
+MAX_TOOLS = 128
+NOT_HERE = "is not available here: the tools are function and file_search"
+ONE_INDEX = "must be one name, whichever: there is one index"
 
 Metadata = Annotated[
     dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]],
@@ -70,20 +75,45 @@ class _Fields(BaseModel, strict=True):
     include: Annotated[list[str], Field(max_length=20)] = []
 
 
+class _Function(BaseModel, strict=True):
+    name: str = Field(min_length=1)
+
+
+class _Filter(BaseModel, strict=True):
+    type: Literal["eq", "ne"]
+    key: Literal["category"]
+    value: Annotated[str, Field(min_length=1, max_length=MAX_SEARCH_TEXT)]
+
+
+class _FileSearch(BaseModel, strict=True):
+    vector_store_ids: list[str] = Field(max_length=100)
+    max_num_results: WholeNumber | None = Field(default=None, ge=1, le=50)
+    filters: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The tools of a request."""
+
+    functions: tuple[Json, ...]  # in the form of chat completions
+    search: Mapping[str, Any] | None  # the overrides of the search, if it is a tool
+
+
+class _Format(BaseModel, strict=True):
+    type: Literal["text", "json_object", "json_schema"]
+
+
 @dataclass(frozen=True, slots=True)
 class ResponseState:
-    """What a response needs of its request.
+    """What a response needs of its request."""
 
-    `echo` are the parameters that a response repeats, `searches` whether the search is a tool,
-    `results` whether it shows its passages. `items` are the items of `input`, which become messages
-    when their references are resolved. `id` and `store` are set when the answer begins.
-    """
-
+    # Of `input`: they become messages when their references are resolved.
     items: tuple[Item | Reference, ...] = ()
-    echo: Mapping[str, Any] = field(default_factory=dict)
-    searches: bool = False
-    results: bool = False
-    previous: str | None = None
+    echo: Mapping[str, Any] = field(default_factory=dict)  # the parameters that a response repeats
+    searches: bool = False  # whether the search is a tool
+    results: bool = False  # whether the response shows the passages of the search
+    previous: str | None = None  # the id of the response that this one continues
+    # Both are set when the answer begins.
     store: bool = True
     id: str = ""
 
@@ -95,16 +125,16 @@ def parse(body: Body) -> ChatRequest:
     """
     fields = _parse_fields(body)
     items = parse_items(body.json.get("input"))
-    tools = tool_options.parse_tools(fields.tools)
+    tools = parse_tools(fields.tools)
     overrides = {
         "temperature": fields.temperature,
         "model": fields.model or None,
-        **dict(tools.overrides),
+        **(tools.search or {}),
     }
     state = ResponseState(
         items,
         _echo(fields),
-        tools.searches,
+        tools.search is not None,
         RESULTS in fields.include,
         fields.previous_response_id,
         fields.store,
@@ -121,7 +151,7 @@ def parse(body: Body) -> ChatRequest:
 def _parse_fields(body: Body) -> _Fields:
     """Parse the known fields. Raises BadRequest."""
     value = require_json_safe(body.json)
-    fields = validate(_Fields, "", value)
+    fields = validate(_Fields, value)
     _check_refused(value, fields.include)
     check_tools(body)
     return fields
@@ -138,16 +168,16 @@ def _check_refused(value: Mapping[str, Any], include: Sequence[str]) -> None:
 
 def _parameters(fields: _Fields, tools: Tools) -> dict[str, Any]:
     """Return the parameters for the model, by their names in chat completions."""
-    text = validate(_Text, "text", fields.text)
+    text = validate(_Text, fields.text, "text")
     choice = fields.tool_choice
     parameters = {
         "top_p": fields.top_p,
         "max_tokens": fields.max_output_tokens,
         "parallel_tool_calls": fields.parallel_tool_calls if tools.functions else None,
-        "tool_choice": None if choice is None else tool_options.parse_choice(choice, tools),
-        "response_format": None if text.format is None else tool_options.parse_format(text.format),
+        "tool_choice": None if choice is None else parse_choice(choice, tools),
+        "response_format": None if text.format is None else parse_format(text.format),
         "verbosity": text.verbosity,
-        "reasoning_effort": validate(_Reasoning, "reasoning", fields.reasoning).effort,
+        "reasoning_effort": validate(_Reasoning, fields.reasoning, "reasoning").effort,
     }
     return {name: value for name, value in parameters.items() if value is not None}
 
@@ -171,3 +201,70 @@ def _echo(fields: _Fields) -> dict[str, Any]:
         "top_p": fields.top_p,
         "truncation": "auto",
     }
+
+
+def parse_tools(tools: Sequence[Any]) -> Tools:
+    """Parse `tools`. Raises ParameterError."""
+    if len(tools) > MAX_TOOLS:
+        raise ParameterError("tools", f"must have {MAX_TOOLS} entries at most")
+    functions: list[Json] = []
+    search: dict[str, Any] | None = None
+    for place, tool in enumerate(tools):
+        path = f"tools[{place}]"
+        if not isinstance(tool, dict):
+            raise ParameterError(path, "must be an object")
+        if tool.get("type") == "function":
+            functions.append(_parse_function(path, tool))
+        elif tool.get("type") == "file_search" and search is None:
+            search = _parse_search(path, tool)
+        else:
+            raise ParameterError(f"{path}.type", NOT_HERE, UNSUPPORTED)
+    return Tools(tuple(functions), search)
+
+
+def _parse_function(path: str, tool: Json) -> Json:
+    validate(_Function, tool, path)
+    names = ("name", "description", "parameters", "strict")
+    function = {name: tool[name] for name in names if tool.get(name) is not None}
+    return {"type": "function", "function": function}
+
+
+def _parse_search(path: str, tool: Json) -> dict[str, Any]:
+    """Return the overrides of the search."""
+    search = validate(_FileSearch, tool, path)
+    if len(search.vector_store_ids) != 1:
+        raise ParameterError(f"{path}.vector_store_ids", ONE_INDEX)
+    overrides: dict[str, Any] = {"top": search.max_num_results}
+    if search.filters is not None:
+        condition = validate(_Filter, search.filters, f"{path}.filters")
+        name = "include_category" if condition.type == "eq" else "exclude_category"
+        overrides[name] = condition.value
+    return {name: value for name, value in overrides.items() if value is not None}
+
+
+def parse_choice(choice: Any, tools: Tools) -> Any:
+    """Return `tool_choice` in the form of chat completions; None where the search meets it.
+
+    Raises ParameterError.
+    """
+    if isinstance(choice, str) and choice in ("auto", "none", "required"):
+        return choice if tools.functions else None
+    kind = choice.get("type") if isinstance(choice, dict) else None
+    if kind == "file_search" and tools.search is not None:
+        return None
+    if kind == "function":
+        name = validate(_Function, choice, "tool_choice").name
+        return {"type": "function", "function": {"name": name}}
+    raise ParameterError("tool_choice", "must be auto, none, required or a tool", UNSUPPORTED)
+
+
+def parse_format(value: Any) -> Json | None:
+    """Return `text.format` in the form of chat completions; None for text."""
+    kind = validate(_Format, value, "text.format").type
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        return {"type": "json_object"}
+    names = ("name", "description", "schema", "strict")
+    schema = {name: value[name] for name in names if value.get(name) is not None}
+    return {"type": "json_schema", "json_schema": schema}

@@ -10,12 +10,10 @@ from shared.domain.events import Answer, Context, Done, Source
 from shared.domain.messages import ToolCall
 from shared.domain.request import ChatRequest
 from shared.http.json_encoding import Json
-from shared.protocols.document_links import source_url
-from shared.protocols.openai.citations import search_queries
-from shared.protocols.openai.response import count_usage
-from shared.protocols.openai.responses.annotations import annotation
+from shared.protocols.context_json import source_url
+from shared.protocols.openai.response import count_usage, search_queries, url_citation
 from shared.protocols.openai.responses.request import ResponseState
-from shared.rag.citation_finder import CitationFinder, sources_by_name
+from shared.rag.citation_finder import Citation, CitationFinder, sources_by_name
 
 # The `reason` of an incomplete response, by the model's reason to stop.
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -88,8 +86,20 @@ def format_output(
 
 def _annotations(request: ChatRequest, context: Context, text: str) -> list[Json]:
     citations = CitationFinder(sources_by_name(context.sources)).feed(text)
-    links, searches = request.metadata.links, request.state.searches
-    return [annotation(each, links, searches) for each in citations]
+    return [format_annotation(request, each) for each in citations]
+
+
+def format_annotation(request: ChatRequest, citation: Citation) -> Json:
+    """Return the annotation of a citation: of the file where the search is a tool of the request,
+    else of its URL."""
+    if request.state.searches:
+        return {
+            "type": "file_citation",
+            "index": citation.start,
+            "file_id": citation.source.id,
+            "filename": citation.source.sourcefile,
+        }
+    return {"type": "url_citation", **url_citation(citation, request.metadata.links)}
 
 
 def message_id(id: str, number: int = 1) -> str:

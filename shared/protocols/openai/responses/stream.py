@@ -12,7 +12,6 @@ from shared.domain.request import ChatRequest
 from shared.http.json_encoding import Json, server_sent_event
 from shared.protocols.chat import LateError, encode_events, end_with_error
 from shared.protocols.openai.responses import response as responses
-from shared.protocols.openai.responses.annotations import annotation
 from shared.protocols.openai.responses.request import ResponseState
 from shared.rag.citation_finder import CitationFinder, sources_by_name
 
@@ -92,8 +91,7 @@ class ResponseWriter:
         self.texts.append(piece)
         yield self._text_event("response.output_text.delta", delta=piece, logprobs=[])
         for citation in self.citations.feed(piece) if self.citations else ():
-            links, searches = self.request.metadata.links, self.state.searches
-            value = annotation(citation, links, searches)
+            value = responses.format_annotation(self.request, citation)
             name, index = "response.output_text.annotation.added", len(self.annotations)
             self.annotations.append(value)
             yield self._text_event(name, annotation_index=index, annotation=value)
