@@ -29,6 +29,9 @@ class Part(BaseModel):
     settings: tuple[str, ...] = ()  # beside those of the deleted fields of shared/settings.py
     packages: tuple[str, ...] = ()  # in the requirements files
     words: tuple[str, ...] = ()  # how docs and comments call it
+    routes: tuple[str, ...] = ()  # globs of the paths that it answers, such as "/aog/*"
+    # What names in infra/ become, as Bicep: {"useMemory" = "false"}; scripts/parts/bicep.py.
+    bicep: Mapping[str, str] = {}
 
     def owns(self, path: str) -> bool:
         """Whether a file is of this part alone."""

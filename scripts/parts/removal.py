@@ -21,6 +21,7 @@ class Removal:
     # What Python files defined: path and name, such as ("shared/app.py", "PROTOCOLS").
     definitions: set[tuple[str, str]] = field(default_factory=set)
     settings: set[str] = field(default_factory=set)  # variables that nothing reads any more
+    phrases: set[str] = field(default_factory=set)  # commands that are gone, such as "make eval"
 
     @property
     def parts(self) -> list[Part]:
@@ -30,6 +31,11 @@ class Removal:
     def words(self) -> set[str]:
         """How docs call the parts that go."""
         return {word for part in self.parts for word in part.words}
+
+    @property
+    def routes(self) -> set[str]:
+        """Globs of the paths that nothing answers any more."""
+        return {route for part in self.parts for route in part.routes}
 
     @property
     def packages(self) -> set[str]:
