@@ -1,0 +1,51 @@
+"""Removes a part from all that is not Python, in the order in which one follows from the other."""
+
+from __future__ import annotations
+
+from scripts.parts.bicep import remove_from_bicep
+from scripts.parts.comments import remove_from_comments
+from scripts.parts.markdown import remove_from_pages
+from scripts.parts.mentions import find_mentions
+from scripts.parts.project_files import (
+    remove_from_json,
+    remove_from_lists,
+    remove_from_makefile,
+    remove_from_pyproject,
+    remove_from_requests,
+    remove_from_requirements,
+    remove_from_yaml,
+)
+from scripts.parts.removal import Removal, Tree, text_files
+
+# Pages about parts by name, and the documents that are indexed.
+NOT_PAGES = ("docs/customize.md", "shared/data/", "evals/safety/documents/", "tests/")
+MARKERS = {
+    "Makefile": "#",
+    ".funcignore": "#",
+    ".yaml": "#",
+    ".yml": "#",
+    ".toml": "#",
+    ".bicep": "//",
+}
+
+
+def remove_elsewhere(tree: Tree, removal: Removal) -> None:
+    """Remove from settings, lists, infra/, comments and docs what the removal has taken away."""
+    remove_from_bicep(tree, removal)
+    for remove in (
+        remove_from_lists,
+        remove_from_requirements,
+        remove_from_pyproject,
+        remove_from_makefile,
+        remove_from_json,
+        remove_from_yaml,
+    ):
+        remove(tree, removal)
+    mentions = find_mentions(tree, removal)
+    remove_from_requests(tree, removal, mentions)
+    for ending, marker in MARKERS.items():
+        for name, text in text_files(tree, ending):
+            if name != "parts.toml":
+                tree[name] = remove_from_comments(text, marker, mentions)
+    pages = [name for name, _ in text_files(tree, ".md") if not name.startswith(NOT_PAGES)]
+    remove_from_pages(tree, pages, mentions)
