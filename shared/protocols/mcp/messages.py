@@ -14,8 +14,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from shared.domain.errors import BadRequest, ChatError, TooManyRequests
+from shared.domain.overrides import UNSET, Overrides
+from shared.domain.request import User
+from shared.http.call import Reply
 from shared.http.json_encoding import Json
-from shared.protocols.exchange import ErrorFormat
+from shared.protocols.exchange import ErrorFormat, Exchange
+from shared.protocols.mcp import documents
 
 MODERN = "2026-07-28"
 OLD = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -30,14 +34,10 @@ _BASE64 = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 
 
 class RpcError(BadRequest):
-    """An error of the message itself, with its JSON-RPC code."""
+    """An error of the message itself, with its JSON-RPC code and data."""
 
     code: ClassVar[int] = -32600
-
-    @property
-    def data(self) -> Json | None:
-        """The `data` of the error."""
-        return None
+    data: Json | None = None
 
 
 class InvalidRequest(RpcError):
@@ -79,12 +79,7 @@ class UnsupportedVersion(RpcError):
 
     def __init__(self, requested: str) -> None:
         super().__init__()
-        self.requested = requested
-
-    @property
-    def data(self) -> Json:
-        """The supported versions, and the requested one."""
-        return {"supported": list(VERSIONS), "requested": self.requested}
+        self.data = {"supported": list(VERSIONS), "requested": requested}
 
 
 class ResourceNotFound(RpcError):
@@ -95,12 +90,7 @@ class ResourceNotFound(RpcError):
 
     def __init__(self, uri: str) -> None:
         super().__init__()
-        self.uri = uri
-
-    @property
-    def data(self) -> Json:
-        """The URI as requested."""
-        return {"uri": self.uri}
+        self.data = {"uri": uri}
 
 
 class NotAcceptable(ChatError):
@@ -112,12 +102,12 @@ class NotAcceptable(ChatError):
 
 @dataclass(frozen=True, slots=True)
 class RpcMessage:
-    """A request, or a notification: one without id. `modern` is the era of the protocol."""
+    """A request, or a notification."""
 
-    id: str | int | float | None
+    id: str | int | float | None  # None for a notification
     method: str
     params: Mapping[str, Any]
-    modern: bool
+    modern: bool  # the era of the protocol
 
     @property
     def meta(self) -> Mapping[str, Any]:
@@ -247,3 +237,33 @@ def _is_internal(failure: ChatError) -> bool:
 
 
 ERRORS = ErrorFormat(name="mcp", write_error=write_error, status=status)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request, as the methods of the protocol receive it."""
+
+    exchange: Exchange
+    message: RpcMessage
+    user: User
+
+    def with_filters(self, overrides: Overrides = UNSET) -> Overrides:
+        """Return the overrides with the security filters of the user."""
+        return self.exchange.app.access.apply_filters(self.user, overrides)
+
+    def reply(self, result: Json, ttl: int | None = None, scope: str = "public") -> Reply:
+        """Return the reply with a result; see `response`."""
+        return self.exchange.json_reply(response(self.message, result, ttl, scope))
+
+    def check_no_cursor(self) -> None:
+        """Check the request of a list that has one page. Raises InvalidParams."""
+        if self.message.params.get("cursor") is not None:
+            raise InvalidParams("cursor: is not known here: this list has one page")
+
+    async def fetch(self, id: str) -> Json:
+        """Return a document, or a page of it, that the user may see. Raises NotFound."""
+        retriever, overrides = self.exchange.rag.retriever, self.with_filters()
+        async with self.exchange.app.lookups:
+            passages = await documents.find_passages(retriever, self.user, id, overrides)
+        self.exchange.record.hits = len(passages)
+        return documents.format_document(id, passages, self.exchange.app.base_url)

@@ -22,10 +22,10 @@ from shared.protocols.mcp.messages import (
     VERSIONS,
     InvalidParams,
     MethodNotFound,
+    Request,
     RpcMessage,
     progress,
 )
-from shared.protocols.mcp.request import Request
 from shared.rag.flow import StreamOptions, stream_answer
 from shared.retrieval.base import shorten_query
 
@@ -48,7 +48,7 @@ async def discover(request: Request) -> Reply:
 
 async def initialize(request: Request) -> Reply:
     """Agree on a version of the old era."""
-    requested = request.params.get("protocolVersion")
+    requested = request.message.params.get("protocolVersion")
     version = requested if requested in OLD else OLD[0]
     return request.reply({"protocolVersion": version, **_description(), "serverInfo": SERVER})
 
@@ -70,7 +70,7 @@ async def list_tools(request: Request) -> Reply:
 
 async def call_tool(request: Request) -> Reply:
     """Call a tool, whose failures are results from here on. Raises InvalidParams before."""
-    name, arguments = request.params.get("name"), tools.get_arguments(request.message)
+    name, arguments = request.message.params.get("name"), tools.get_arguments(request.message)
     if not isinstance(name, str) or name not in TOOL_HANDLERS:
         raise InvalidParams(f"name: must be one of {', '.join(TOOL_HANDLERS)}")
     request.exchange.identify(tools.error_format(name), request.message)

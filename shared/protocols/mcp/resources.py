@@ -11,8 +11,7 @@ from shared.domain.errors import NotFound
 from shared.http.call import Reply
 from shared.http.json_encoding import Json
 from shared.protocols.mcp import documents
-from shared.protocols.mcp.messages import HOUR, InvalidParams, ResourceNotFound
-from shared.protocols.mcp.request import Request
+from shared.protocols.mcp.messages import HOUR, InvalidParams, Request, ResourceNotFound
 
 TEMPLATE = {
     "uriTemplate": f"{documents.SCHEME}{{+path}}",
@@ -27,7 +26,7 @@ _CURSOR = "after:"
 
 async def list_resources(request: Request) -> Reply:
     """List the files of which the user may see a passage, in pages."""
-    after = _parse_cursor(request.params.get("cursor"))
+    after = _parse_cursor(request.message.params.get("cursor"))
     retriever, overrides = request.exchange.rag.retriever, request.with_filters()
     # One more than a page shows whether there is another page.
     async with request.exchange.app.lookups:
@@ -66,7 +65,7 @@ def _parse_cursor(cursor: Any) -> str:
 
 async def read_resource(request: Request) -> Reply:
     """Return the text of a document, or of a page of it. Raises ResourceNotFound."""
-    uri = request.params.get("uri")
+    uri = request.message.params.get("uri")
     if not isinstance(uri, str):
         raise InvalidParams("uri: is required, a string")
     if not uri.startswith(documents.SCHEME) or len(uri) > documents.MAX_ID:

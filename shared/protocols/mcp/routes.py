@@ -8,9 +8,8 @@ from shared.http.call import Reply
 from shared.http.json_encoding import acceptable_values
 from shared.protocols.exchange import Exchange, Route
 from shared.protocols.mcp import messages
-from shared.protocols.mcp.messages import ERRORS, NotAcceptable, ParseError, RpcMessage
+from shared.protocols.mcp.messages import ERRORS, NotAcceptable, ParseError, Request, RpcMessage
 from shared.protocols.mcp.methods import find_method
-from shared.protocols.mcp.request import Request
 
 JSON_RANGES = ("application/json", "application/*", "*/*")
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
-from shared.domain.errors import Unsupported
+from shared.domain import errors
+from shared.domain.errors import BadRequest, ChatError, Unsupported
 from shared.http.body import admit_all, read_optional_json, require_object
 from shared.http.call import Reply
 from shared.http.json_encoding import Json
-from shared.protocols.exchange import Exchange, Route, function_name
+from shared.protocols.exchange import ErrorFormat, Exchange, Route, function_name
 from shared.protocols.opensearch import memory, pipelines
-from shared.protocols.opensearch.errors import ERROR_FORMAT
 from shared.protocols.opensearch.memory import V2_11, V2_12
-from shared.protocols.opensearch.search import search
+from shared.protocols.opensearch.search import IndexNotFound, ParsingError, search
 
 ML = "/_plugins/_ml"
 MEMORY = f"{ML}/memory"
@@ -76,6 +77,36 @@ HANDLERS: Mapping[str, Mapping[str, JsonHandler]] = {
     f"{ML}/{{*path}}": _unsupported(NO_MODELS, "GET", "POST", "PUT", "DELETE"),
 }
 
+# OpenSearch's types for our errors, the first match.
+TYPES: Sequence[tuple[type[ChatError], str]] = (
+    (ParsingError, "parsing_exception"),
+    (IndexNotFound, "index_not_found_exception"),
+    (errors.NotFound, "resource_not_found_exception"),
+    (BadRequest, "illegal_argument_exception"),
+    (errors.Unauthorized, "security_exception"),
+    (errors.Forbidden, "security_exception"),
+    (errors.MethodNotAllowed, "method_not_allowed_exception"),
+    (errors.TooLarge, "content_too_long_exception"),
+    (errors.UnsupportedMediaType, "media_type_header_exception"),
+    (errors.TooManyRequests, "rejected_execution_exception"),
+    (errors.Overloaded, "rejected_execution_exception"),
+    (errors.Unsupported, "unsupported_operation_exception"),
+    (errors.DeadlineExceeded, "timeout_exception"),
+    (errors.Unavailable, "unavailable_exception"),
+    (ChatError, "exception"),
+)
+
+
+def write_error(failure: ChatError, _body: Any) -> Json:
+    """Format a failure."""
+    kind = next(name for error_class, name in TYPES if isinstance(failure, error_class))
+    field = f"{failure.field}: " if failure.field else ""
+    cause = {"type": kind, "reason": f"{field}{failure.message}"}
+    return {"error": {"root_cause": [cause], **cause}, "status": failure.status}
+
+
+ERRORS = ErrorFormat(name="opensearch", write_error=write_error)
+
 # What is changed there holds for all.
 ADMINISTRATIVE = ("/_search/pipeline/{name}", "/_cluster/settings")
 
@@ -86,7 +117,7 @@ async def reply(handlers: Mapping[str, JsonHandler], exchange: Exchange) -> Repl
     if is_search:
         exchange.app.answer_slots.check()
     exchange.start_span()
-    exchange.identify(ERROR_FORMAT)
+    exchange.identify(ERRORS)
     # Before the client is watched: to look for a disconnect can take a chunk from the body.
     admit = exchange.take_slot if is_search else admit_all
     exchange.body = await read_optional_json(exchange.call, exchange.app.limits, admit)
@@ -99,7 +130,7 @@ def _route(path: str, handlers: Mapping[str, JsonHandler]) -> Route:
         path=path,
         methods=tuple(handlers),
         handler=partial(reply, handlers),
-        errors=ERROR_FORMAT,
+        errors=ERRORS,
         auth="administrative" if path in ADMINISTRATIVE else "function",
         usage=f"{' or '.join(handlers)} {path}, as OpenSearch's clients do",
         name=f"opensearch_{function_name(path)}",

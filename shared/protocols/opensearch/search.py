@@ -8,18 +8,25 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from shared.domain.errors import BadRequest
+from shared.domain.errors import BadRequest, NotFound
 from shared.domain.events import Context, Source
 from shared.domain.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.http.json_encoding import Json
 from shared.protocols.exchange import Exchange
 from shared.protocols.opensearch import generation
-from shared.protocols.opensearch.errors import IndexNotFound, ParsingError
 from shared.retrieval.base import shorten_query
 
 MAX_HITS = 50
 MAX_PATTERNS, MAX_PATTERN_LENGTH = 50, 100
 QUERY_FORMS = "match, query_string, match_all, or neural with a query_text"
+
+
+class ParsingError(BadRequest):
+    """The form of a query is not supported."""
+
+
+class IndexNotFound(NotFound):
+    """A search names another index than the one there is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
 
 from shared.domain.errors import NotFound
 from shared.files.headers import matches_etag
@@ -10,8 +15,46 @@ from shared.http.call import Reply
 from shared.http.json_encoding import acceptable_values
 from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Handler, Route
-from shared.protocols.page.assets import Asset, load_asset
 from shared.protocols.page.description import describe_app, describe_sign_in
+
+FOLDER = Path(__file__).parent / "static"
+MEDIA_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file of the page."""
+
+    media_type: str
+    content: bytes
+    compressed: bytes
+    etag: str  # the value of the header, with quotes
+
+
+def load_asset(name: str) -> Asset | None:
+    """Read a file of the page by its path in its folder; None if there is none. Raises OSError.
+
+    A change of the file is seen at once.
+    """
+    path = FOLDER / name
+    inside = "\0" not in name and path.resolve().is_relative_to(FOLDER.resolve())
+    if not inside or path.suffix not in MEDIA_TYPES or not path.is_file():
+        return None
+    return _load(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _load(path: Path, _modified: int) -> Asset:
+    content = path.read_bytes()
+    etag = f'"{sha256(content).hexdigest()[:32]}"'
+    return Asset(MEDIA_TYPES[path.suffix], content, gzip.compress(content, mtime=0), etag)
+
 
 # Scripts and styles are the page's own files alone, and nothing is fetched from elsewhere. What an
 # answer or a document contains becomes part of the page only through the sanitizer.
@@ -56,10 +99,10 @@ async def _asset(exchange: Exchange, name: str) -> Reply:
     asset = await asyncio.to_thread(load_asset, name)
     if asset is None:
         raise NotFound
-    return _answer(exchange, asset)
+    return _reply(exchange, asset)
 
 
-def _answer(exchange: Exchange, asset: Asset) -> Reply:
+def _reply(exchange: Exchange, asset: Asset) -> Reply:
     headers = exchange.call.headers
     own = {**HEADERS, "ETag": asset.etag}
     if matches_etag(headers.get("if-none-match", ""), asset.etag):

@@ -19,7 +19,7 @@ from shared.http.auth import AccessPolicy
 from shared.http.health import Health, HealthCheck
 from shared.models.router import Provider, Router
 from shared.protocols.exchange import App
-from shared.protocols.page.assets import FOLDER, MEDIA_TYPES
+from shared.protocols.page.routes import FOLDER, MEDIA_TYPES
 from shared.rag.flow import Rag
 from shared.retrieval.index_statistics import IndexStatistics
 from shared.settings import Settings
