@@ -56,7 +56,7 @@ class HostFilter:
     """Rejects requests with unknown host names (DNS rebinding to 127.0.0.1)."""
 
     def __init__(self, app: ASGIApp, hosts: list[str]) -> None:
-        from shared.http.cross_origin import CrossOriginPolicy
+        from shared.http.auth import CrossOriginPolicy
 
         self.app, self.hosts = app, hosts
         names = ("CODESPACE_NAME", "GITHUB_CODESPACES_PORT_FORWARDING_DOMAIN")

@@ -18,8 +18,7 @@ from bench.rows import Row
 from bench.schemas import TEXT, TEXTS, Place, sample
 from shared.http.auth import LOCAL_OWNER
 from shared.http.body import MAX_CONTAINERS
-from shared.http.call import Limits
-from shared.http.json_encoding import dumps
+from shared.http.call import Limits, dumps
 from shared.memory.base import Memory
 from shared.protocols.exchange import App
 from shared.retrieval.search_scope import SearchScope

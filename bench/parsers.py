@@ -14,10 +14,8 @@ from shared.domain.events import ByteStream, Delta, Done, Source, collect
 from shared.domain.messages import ToolCall
 from shared.files.base import File
 from shared.files.headers import is_not_modified, parse_range
-from shared.http import json_encoding
 from shared.http.body import Body, parse_json, read_body
-from shared.http.call import Limits
-from shared.http.json_encoding import Json
+from shared.http.call import Json, Limits, dumps, negotiate_media_type
 from shared.models.demo import best_quotes, read_excerpt, search_query
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import EventReader, StreamDecoder
@@ -82,7 +80,7 @@ PARSERS: Mapping[str, Parser] = {
     "read_json": parse_json,
     "a form": partial(read_typed, "multipart/form-data; boundary=b"),
     "Content-Type": read_typed,
-    "Accept": lambda value: json_encoding.negotiate_media_type(value, "application/jsonl"),
+    "Accept": lambda value: negotiate_media_type(value, "application/jsonl"),
     "Range": condition("range"),
     "If-None-Match": condition("if-none-match"),
     "If-Modified-Since": condition("if-modified-since"),
@@ -105,7 +103,7 @@ INPUTS: Sequence[tuple[str, str, Input]] = (
     ("read_json", "a fraction", lambda n: b"0." + b"1" * n),
     ("read_json", "brackets", lambda n: b"[" * n),
     ("read_json", "escapes", lambda n: b'["' + b"\\u00e9" * n),
-    ("read_json", "keys", lambda n: json_encoding.dumps(keys(n))),
+    ("read_json", "keys", lambda n: dumps(keys(n))),
     ("a form", "half boundaries", lambda n: form(b"\r\n\r\n" + b"\r\n--" * n)),
     ("a form", "headers", lambda n: form(b"\r\na: b" * n)),
     ("a form", "a header", lambda n: form(b'; a="\\"' * n)),

@@ -17,10 +17,8 @@ from shared.bootstrap.models import make_router
 from shared.bootstrap.search import make_retriever
 from shared.domain.errors import ChatError
 from shared.domain.overrides import Overrides
-from shared.http.auth import AccessPolicy, ApiKeyPolicy
-from shared.http.call import Limits
-from shared.http.capacity import AnswerSlots
-from shared.http.cross_origin import CrossOriginPolicy, origin_of
+from shared.http.auth import AccessPolicy, ApiKeyPolicy, CrossOriginPolicy, origin_of
+from shared.http.call import AnswerSlots, Limits
 from shared.models.router import Router
 from shared.protocols.exchange import App
 from shared.rag.flow import Rag
@@ -28,7 +26,7 @@ from shared.rag.prompt import read_prompts
 from shared.retrieval.base import LimitedRetriever, Retriever
 from shared.retrieval.search_scope import SearchScope
 from shared.settings import SHARED_FOLDER, Settings, SettingsError, read_settings
-from shared.telemetry.spans import NOOP_TRACER, Tracer
+from shared.telemetry.access_log import NOOP_TRACER, Tracer
 
 EXPORTERS = {"azure-monitor": "azure.monitor.opentelemetry.exporter:AzureMonitorTraceExporter"}
 log = logging.getLogger("chat")

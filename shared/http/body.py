@@ -15,6 +15,7 @@ from multipart import MultipartError, MultipartParser, ParserLimitReached
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
+from shared.domain.concurrency import run_in_thread_if
 from shared.domain.errors import (
     BadRequest,
     RequestTimeout,
@@ -23,7 +24,6 @@ from shared.domain.errors import (
     describe_error,
     join_path,
 )
-from shared.domain.threads import run_in_thread_if
 from shared.http.call import MAX_HEADER_LENGTH, Call, Limits
 
 M = TypeVar("M", bound=BaseModel)

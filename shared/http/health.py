@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from shared.domain.errors import ChatError, DeadlineExceeded
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 
 CACHE_SECONDS = 30.0  # /health is public: it must not load the services
 CHECK_SECONDS = 5.0

@@ -15,7 +15,7 @@ from shared.domain.events import Answer, Context, Done, Source, Step, Usage
 from shared.domain.messages import Message
 from shared.domain.overrides import Overrides, is_set
 from shared.domain.request import ChatRequest
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.protocols.exchange import ErrorFormat
 
 CONVERSATION = "conversation_id"  # the key of a client's state that names a stored conversation

@@ -21,18 +21,24 @@ from shared.domain.errors import (
 from shared.domain.events import ByteStream
 from shared.domain.request import RequestMetadata, User
 from shared.files.base import Files
-from shared.http.auth import AccessPolicy, ApiKeyPolicy
+from shared.http.auth import AccessPolicy, ApiKeyPolicy, CrossOriginPolicy
 from shared.http.body import Body, read_body
-from shared.http.call import Call, Limits, Reply, cancel_on_disconnect, without_long_headers
-from shared.http.capacity import LOOKUPS_AT_ONCE, AnswerSlots
-from shared.http.cross_origin import CrossOriginPolicy
+from shared.http.call import (
+    LOOKUPS_AT_ONCE,
+    AnswerSlots,
+    Call,
+    Json,
+    Limits,
+    Reply,
+    cancel_on_disconnect,
+    dumps,
+    without_long_headers,
+)
 from shared.http.health import Health
-from shared.http.json_encoding import Json, dumps
 from shared.memory.base import Memory
 from shared.rag.flow import Rag
 from shared.retrieval.search_scope import SearchScope
-from shared.telemetry.access_log import AccessLog
-from shared.telemetry.spans import NOOP_TRACER, Tracer
+from shared.telemetry.access_log import NOOP_TRACER, AccessLog, Tracer
 
 T = TypeVar("T")
 JSON = "application/json"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from shared.http.call import Reply
+from shared.http.call import Reply, dumps
 from shared.http.health import HealthReport
-from shared.http.json_encoding import dumps
 from shared.protocols import context_json
 from shared.protocols.exchange import JSON, READ, Exchange, Route
 

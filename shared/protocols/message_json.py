@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from shared.domain.errors import BadRequest
 from shared.domain.messages import ToolCall
 from shared.http.body import Body
-from shared.http.json_encoding import Json, dumps
+from shared.http.call import Json, dumps
 
 # An error for each of a million wrong elements would take seconds and gigabytes.
 FAST = Field(fail_fast=True)

@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
+from shared.domain.concurrency import run_in_thread_if, with_deadline
 from shared.domain.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
 from shared.domain.events import Context, Delta, Done, Events, ExcludedSource, Source, Step, collect
 from shared.domain.overrides import Overrides
 from shared.domain.request import ChatRequest, User
-from shared.domain.threads import run_in_thread_if
-from shared.domain.time_limit import with_deadline
 from shared.memory.chat_history import AnswerStore
 from shared.models.answer_length import AnswerLength
 from shared.models.base import Model, ModelStream, Prompt
@@ -27,8 +26,7 @@ from shared.rag.followups import extract_followups
 from shared.rag.prompt import COMPOSED, PromptBuilder
 from shared.rag.tracing import child_span, trace_models
 from shared.retrieval.base import Retriever, SearchResult, shorten_query
-from shared.telemetry.access_log import AccessLog
-from shared.telemetry.spans import NOOP_TRACER, Span
+from shared.telemetry.access_log import NOOP_TRACER, AccessLog, Span
 
 LARGE = 32_000  # characters, which take about as long as the start of a few threads
 MAX_QUERY_LENGTH = 1000  # characters; a longer rewrite of a question is of no use

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from shared.domain.events import Done
 from shared.models.base import ModelProxy, ModelStream, Prompt
 from shared.models.fallback import SelectedModel
-from shared.telemetry.spans import NOOP_TRACER, Attributes, Span
+from shared.telemetry.access_log import NOOP_TRACER, Attributes, Span
 
 
 @contextmanager

@@ -1,6 +1,8 @@
-"""Logs one line for each request: route, protocol, status, times and outcome.
+"""Logs one line for each request, and ends its span: route, protocol, status, times, outcome.
 
-The log never holds keys or text of the conversation.
+The log never holds keys or text of the conversation. The parents of spans are explicit, not context
+variables: the first event of an answer is read in another task than the rest, which would not see
+such a variable.
 """
 
 from __future__ import annotations
@@ -9,14 +11,71 @@ import logging
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from shared.domain.errors import ChatError, Unsupported
-from shared.domain.events import Context, Done, Event, Events
-from shared.telemetry.spans import NOOP_TRACER, Attributes, AttributeValue, Span
+from shared.domain.events import Context, Done, Events
 
 log = logging.getLogger("chat")
+
+AttributeValue = str | int | float | bool
+Attributes = Mapping[str, AttributeValue]
+
+
+class Span(Protocol):
+    """A unit of work. Its creator ends it, once."""
+
+    def start_child(self, name: str) -> Span:
+        """Start a child span."""
+        ...
+
+    def set_attributes(self, attributes: Attributes) -> None:
+        """Set attributes: numbers and names, never text of the conversation."""
+        ...
+
+    def add_event(self, name: str) -> None:
+        """Add an event with the current time."""
+        ...
+
+    def end(self, error: str = "") -> None:
+        """End the span; `error` is the name of the error if it failed."""
+        ...
+
+
+class Tracer(Protocol):
+    """Starts the spans of requests."""
+
+    def start_request(self, name: str, headers: Mapping[str, str]) -> Span:
+        """Start the span of a request, as a child of the one in its `traceparent` header.
+
+        `headers` have lower-case names.
+        """
+        ...
+
+
+class NoopTracer:
+    """A tracer and a span that do nothing, for use without an exporter."""
+
+    def start_request(self, name: str, headers: Mapping[str, str]) -> Span:
+        return self
+
+    def start_child(self, name: str) -> Span:
+        return self
+
+    def set_attributes(self, attributes: Attributes) -> None:
+        pass
+
+    def add_event(self, name: str) -> None:
+        pass
+
+    def end(self, error: str = "") -> None:
+        pass
+
+
+NOOP_TRACER = NoopTracer()
 
 # Libraries that log every request at INFO, with URL and headers.
 WARNINGS_ONLY = ("azure.monitor", "httpx2", "openai")
@@ -42,20 +101,18 @@ class AccessLog:
     first_event_seconds: float | None = None
     start_time: float = field(default_factory=time.monotonic)
 
-    def record_event(self, event: Event) -> None:
-        """Record the fields of an event of the answer."""
-        if self.first_event_seconds is None:
-            self.first_event_seconds = time.monotonic() - self.start_time
-        if isinstance(event, Context):
-            self.hits = len(event.sources)
-        if isinstance(event, Done) and event.usage is not None:
-            self.tokens = event.usage.total_tokens
+    def record_hits(self, hits: int) -> None:
+        """Record how many passages there are, and that the answer begins."""
+        self.hits, self.first_event_seconds = hits, time.monotonic() - self.start_time
 
     async def observe(self, events: Events) -> Events:
         """Pass events through and record them."""
         async with aclosing(events):
             async for event in events:
-                self.record_event(event)
+                if isinstance(event, Context):
+                    self.record_hits(len(event.sources))
+                elif isinstance(event, Done) and event.usage is not None:
+                    self.tokens = event.usage.total_tokens
                 yield event
 
     def write(self) -> None:

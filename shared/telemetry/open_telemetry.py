@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, Sam
 from opentelemetry.trace import Status, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from shared.telemetry.spans import Attributes
+from shared.telemetry.access_log import Attributes
 
 TRACE_CONTEXT = TraceContextTextMapPropagator()
 

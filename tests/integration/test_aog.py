@@ -17,8 +17,8 @@ from shared.domain.events import Delta, Done
 from shared.domain.messages import ToolCall
 from shared.http.auth import AccessPolicy
 from shared.protocols.aog.response import PAUSE
-from shared.protocols.chat import pace
 from shared.protocols.exchange import App
+from shared.protocols.handler import pace
 from shared.settings import SettingsError, read_settings
 from tests.support.calls import ANNA, JSON, BufferedReply, ask, call
 from tests.support.fakes import FakeModel, FakeRetriever, make_rag

@@ -19,8 +19,8 @@ from shared.domain.events import Delta, Done
 from shared.http.call import Limits
 from shared.protocols.exchange import App
 from shared.rag.flow import Rag
+from shared.telemetry.access_log import NOOP_TRACER
 from shared.telemetry.open_telemetry import OpenTelemetryTracer
-from shared.telemetry.spans import NOOP_TRACER
 from tests.support.calls import JSON, QUESTION, call, local_service, read
 from tests.support.fakes import FakeModel, FakeRetriever, make_rag
 

@@ -26,7 +26,7 @@ from shared.domain.events import Context, Delta, Done, Event
 from shared.domain.messages import Message
 from shared.domain.overrides import Overrides
 from shared.domain.request import ChatRequest
-from shared.http.json_encoding import json_line
+from shared.http.call import json_line
 from shared.memory.base import Memory
 from shared.memory.chat_history import ChatHistory
 from shared.protocols.ai_chat import response as ai_chat
@@ -34,8 +34,7 @@ from shared.protocols.openai.request import RequestState
 from shared.protocols.openai.responses.request import ResponseState
 from shared.protocols.openai.responses.storage import ResponseStore, StoredAnswer
 from shared.rag.citation_numbers import number_citations
-from shared.telemetry.access_log import AccessLog
-from shared.telemetry.spans import NOOP_TRACER
+from shared.telemetry.access_log import NOOP_TRACER, AccessLog
 from tests.support.fakes import PLUS, STANDARD
 from tests.support.stores import sqlite_memory
 
@@ -176,7 +175,7 @@ FAILURES = [Unavailable, RuntimeError]
 
 def test_transforms_of_the_flow_are_found() -> None:
     assert {
-        "shared.domain.time_limit.with_deadline",
+        "shared.domain.concurrency.with_deadline",
         "shared.rag.followups.extract_followups",
         "shared.memory.chat_history.ChatHistory.store_answer",
         f"{number_citations.__module__}.number_citations",

@@ -19,8 +19,7 @@ from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.files.folder import FolderFiles
 from shared.http.auth import AccessPolicy
-from shared.http.call import Call, Limits
-from shared.http.capacity import LOOKUPS_AT_ONCE, AnswerSlots, BodyMemory
+from shared.http.call import LOOKUPS_AT_ONCE, AnswerSlots, BodyMemory, Call, Limits
 from shared.protocols.exchange import App
 from shared.retrieval.base import WHOLE_FILE, FilePart, SearchResult
 from tests.support.calls import ANNA, BEN, JSON, QUESTION, call, local_service, read

@@ -11,8 +11,8 @@ from typing import Any
 import httpx2
 from openai import AsyncOpenAI
 
+from shared.domain.concurrency import TimeLimit
 from shared.domain.errors import ChatError, Misconfigured
-from shared.domain.time_limit import TimeLimit
 from shared.models.base import ModelStream, Prompt
 from shared.models.formats.base import ModelConfig, ModelFormat, merge_json
 from shared.models.openai.client import STREAM_OPTIONS, check_ready, map_errors

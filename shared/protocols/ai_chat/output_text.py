@@ -19,9 +19,9 @@ from shared.domain.events import Answer, Context, Delta, Done, Event
 from shared.domain.messages import MAX_MESSAGES, Message, check_image_url
 from shared.domain.request import ChatRequest
 from shared.http.body import Body, require_object, validate
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.protocols import context_json
-from shared.protocols.ai_chat import response as ai_chat
+from shared.protocols.ai_chat import response
 from shared.protocols.ai_chat.request import CommonFields, check_question, make_request, read_images
 from shared.protocols.message_json import (
     FAST,
@@ -72,12 +72,6 @@ class _Fields(CommonFields, strict=True):
     stream: bool | None = None
 
 
-def has_input(body: Any) -> bool:
-    """Return whether a body has its messages in `input`."""
-    is_object = isinstance(body, dict)
-    return is_object and body.get("input") is not None and body.get("messages") is None
-
-
 def parse(body: Body) -> ChatRequest:
     """Read a request. Raises BadRequest that names each key at fault."""
     fields = validate(_Fields, require_object(body.json))
@@ -126,11 +120,11 @@ def write_chunk(request: ChatRequest, _context: Context, event: Event) -> Json |
             return {"type": "response.context", "context": context_json.end_of_context(event)}
 
 
-APPS = replace(
-    ai_chat.APPS,
+OUTPUT_TEXT = replace(
+    response.APPS,
     name="ai-chat-output-text",
     media_type="application/x-ndjson",
     write_answer=write_answer,
-    write_stream=partial(ai_chat.write_stream, write_chunk),
+    write_stream=partial(response.write_stream, write_chunk),
 )
-INPUT = replace(APPS, parse=parse)
+INPUT = replace(OUTPUT_TEXT, parse=parse)

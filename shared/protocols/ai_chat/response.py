@@ -13,10 +13,10 @@ from functools import partial
 
 from shared.domain.events import Answer, ByteStream, Context, Delta, Done, Event, Events
 from shared.domain.request import ChatRequest
-from shared.http.json_encoding import Json, json_line
+from shared.http.call import Json, json_line
 from shared.protocols import context_json
 from shared.protocols.ai_chat.request import parse, parse_rag_chat
-from shared.protocols.chat import ChatProtocol, LateError, encode_events, end_with_error
+from shared.protocols.handler import ChatProtocol, LateError, encode_events, end_with_error
 
 ChunkWriter = Callable[[ChatRequest, Context, Event], Json | None]
 """Writes one event of a stream, given the request and the stream's context; None for no line."""

@@ -9,49 +9,49 @@ from shared.domain.errors import BadRequest
 from shared.domain.request import ChatRequest
 from shared.http.call import Reply, cancel_on_disconnect
 from shared.memory.chat_history import ChatHistory, has_own_history
-from shared.protocols import chat as chats
-from shared.protocols.ai_chat import output_text, web_component
-from shared.protocols.ai_chat import response as ai_chat
-from shared.protocols.chat import ChatProtocol
+from shared.protocols.ai_chat import web_component
+from shared.protocols.ai_chat.output_text import INPUT, OUTPUT_TEXT
+from shared.protocols.ai_chat.response import APPS, ASK, CURRENT, RAG_CHAT
 from shared.protocols.context_json import CONVERSATION
 from shared.protocols.exchange import Exchange, Route
+from shared.protocols.handler import USAGE, ChatProtocol, read_request, respond, streams
 
 
 async def chat(exchange: Exchange) -> Reply:
     """Answer a chat, in a stored conversation where its state names one."""
     body = await exchange.read_body(forms=True)
-    protocol = negotiate(exchange.call.route, body.json, exchange.app.chat_answers)
-    request = await chats.read_request(exchange, protocol, body)
+    protocol = choose_protocol(exchange.call.route, body.json, exchange.app.chat_answers)
+    request = await read_request(exchange, protocol, body)
     if not exchange.rag.client_prompts:
-        _refuse_instructions(request, "input" if protocol is output_text.INPUT else "messages")
+        _refuse_instructions(request, "input" if protocol is INPUT else "messages")
     history = _history(exchange, protocol, request)
     if history is not None:
         loading = history.with_history(request)
         request = await cancel_on_disconnect(loading, exchange.call.is_disconnected)
-    return await chats.respond(exchange, protocol, request, history=history)
+    return await respond(exchange, protocol, request, history=history)
 
 
 # What answers bodies with `session_state` and no `sessionState`, by the setting CHAT_ANSWERS: two
 # versions of the protocol have the same requests.
-APPS = {"message": ai_chat.APPS, "output_text": output_text.APPS}
+ANSWERS = {"message": APPS, "output_text": OUTPUT_TEXT}
 
 
-def negotiate(route: str, body: Any, chat_answers: str = "message") -> ChatProtocol:
+def choose_protocol(route: str, body: Any, chat_answers: str = "message") -> ChatProtocol:
     """Return the version of the protocol that a request uses, by its route and body.
 
     A body with `input` and no `messages` uses the newest; else `/ask`, and `/chat` with a `stream`
     key, the oldest; else a body with `session_state` and no `sessionState` that of `chat_answers`;
     else the current one.
     """
-    keys = body.keys() if isinstance(body, dict) else ()
-    if route != "/ask" and output_text.has_input(body):
-        return output_text.INPUT
+    keys = body if isinstance(body, dict) else {}
+    if route != "/ask" and keys.get("input") is not None and keys.get("messages") is None:
+        return INPUT
     if route == "/ask" or (route == "/chat" and "stream" in keys):
-        oldest = ai_chat.ASK if route == "/ask" else ai_chat.RAG_CHAT
+        oldest = ASK if route == "/ask" else RAG_CHAT
         return web_component.adapt(oldest) if web_component.is_web_component(body) else oldest
     if "session_state" in keys and "sessionState" not in keys:
-        return APPS[chat_answers]
-    return ai_chat.CURRENT
+        return ANSWERS[chat_answers]
+    return CURRENT
 
 
 def _refuse_instructions(request: ChatRequest, key: str) -> None:
@@ -81,7 +81,7 @@ def _history(
         conversation, owner = state or None, app.access.find_owner(headers)
     else:
         return None
-    return ChatHistory(app.memory, owner, conversation, chats.streams(exchange)) if owner else None
+    return ChatHistory(app.memory, owner, conversation, streams(exchange)) if owner else None
 
 
 def _is_stored(exchange: Exchange, protocol: ChatProtocol, request: ChatRequest) -> bool:
@@ -93,10 +93,10 @@ def _is_stored(exchange: Exchange, protocol: ChatProtocol, request: ChatRequest)
         return False
     if request.state in (None, ""):
         return not has_own_history(request)
-    return isinstance(request.state, str) and protocol is not ai_chat.CURRENT
+    return isinstance(request.state, str) and protocol is not CURRENT
 
 
-_route = partial(Route, methods=("POST",), handler=chat, errors=ai_chat.CURRENT)
+_route = partial(Route, methods=("POST",), handler=chat, errors=CURRENT)
 ROUTES = tuple(
-    _route(path=path, usage=chats.USAGE.format(path)) for path in ("/chat", "/chat/stream", "/ask")
+    _route(path=path, usage=USAGE.format(path)) for path in ("/chat", "/chat/stream", "/ask")
 )

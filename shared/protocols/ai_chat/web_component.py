@@ -26,9 +26,9 @@ from shared.domain.events import (
 )
 from shared.domain.messages import Message
 from shared.domain.request import ChatRequest
-from shared.http.json_encoding import Json
-from shared.protocols.ai_chat import response as ai_chat
-from shared.protocols.chat import ChatProtocol, LateError
+from shared.http.call import Json
+from shared.protocols.ai_chat import response
+from shared.protocols.handler import ChatProtocol, LateError
 
 
 def is_web_component(body: Any) -> bool:
@@ -45,18 +45,18 @@ def adapt(protocol: ChatProtocol) -> ChatProtocol:
 def write_answer(request: ChatRequest, result: Answer) -> Json:
     """Return an answer."""
     content = result.content + "".join(mark_questions(result.done.followups or ()))
-    envelope = ai_chat.write_rag_chat_answer(request, replace(result, content=content))
+    envelope = response.write_rag_chat_answer(request, replace(result, content=content))
     return _with_context("message", envelope, result.context)
 
 
 def write_stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
     """Encode a stream as JSON lines."""
-    return ai_chat.write_stream(write_chunk, request, _with_questions(events), error)
+    return response.write_stream(write_chunk, request, _with_questions(events), error)
 
 
 def write_chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:
     """Return a line of a stream."""
-    envelope = ai_chat.write_rag_chat_chunk(request, context, event)
+    envelope = response.write_rag_chat_chunk(request, context, event)
     if envelope is None or not isinstance(event, Context):
         return envelope
     return _with_context("delta", envelope, event)

@@ -17,7 +17,7 @@ from shared.domain.messages import MAX_MESSAGES, NOT_JSON_SAFE, Message, is_json
 from shared.domain.overrides import ModelName, Overrides, Policy, WholeNumber
 from shared.domain.request import ChatRequest, GenerationOptions
 from shared.http.body import Body, require_object, validate
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.protocols.message_json import (
     FAST,
     RequestToolCall,

@@ -13,10 +13,10 @@ from shared.domain.errors import BadRequest, ChatError
 from shared.domain.events import Answer, ByteStream, Context, Delta, Done, Event, Events, collect
 from shared.domain.messages import tool_call_json
 from shared.domain.request import ChatRequest
-from shared.http.json_encoding import Json, server_sent_event
+from shared.http.call import Json, server_sent_event
 from shared.protocols import context_json
 from shared.protocols.aog.request import BadPolicy, parse
-from shared.protocols.chat import ChatProtocol, LateError, end_with_error, pace
+from shared.protocols.handler import ChatProtocol, LateError, end_with_error, pace
 from shared.protocols.message_json import format_call_part
 from shared.rag.prompt import PASSTHROUGH
 

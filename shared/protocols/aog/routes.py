@@ -7,9 +7,9 @@ from functools import partial
 
 from shared.domain.errors import NotFound
 from shared.http.call import Reply
-from shared.protocols import chat as chats
 from shared.protocols.aog.response import CHAT, NoSuchService
 from shared.protocols.exchange import EVERY_METHOD, READ, Exchange, Route, check_method
+from shared.protocols.handler import USAGE, read_request, respond
 
 SERVICE = "chat"
 VERSION = "/aog/v0.2"
@@ -22,10 +22,10 @@ async def chat(exchange: Exchange) -> Reply:
     if exchange.call.path != SERVICE:
         printable = re.sub(r"[^\w.-]", "?", exchange.call.path)[:60]
         raise NoSuchService(f"There is no service {printable}: the one here is {SERVICE}.")
-    check_method(exchange.call.method, ("POST",), chats.USAGE.format(CHAT_PATH))
+    check_method(exchange.call.method, ("POST",), USAGE.format(CHAT_PATH))
     body = await exchange.read_body()
-    request = await chats.read_request(exchange, CHAT, body)
-    return await chats.respond(exchange, CHAT, request)
+    request = await read_request(exchange, CHAT, body)
+    return await respond(exchange, CHAT, request)
 
 
 async def list_services(exchange: Exchange) -> Reply:

@@ -10,7 +10,7 @@ from shared.domain.errors import NotFound
 from shared.domain.events import Source
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.protocols.context_json import file_url, source_url
 from shared.retrieval.base import FilePart, Retriever
 

@@ -16,8 +16,7 @@ from typing import Any, ClassVar
 from shared.domain.errors import BadRequest, ChatError, TooManyRequests
 from shared.domain.overrides import UNSET, Overrides
 from shared.domain.request import User
-from shared.http.call import Reply
-from shared.http.json_encoding import Json
+from shared.http.call import Json, Reply
 from shared.protocols.exchange import ErrorFormat, Exchange
 from shared.protocols.mcp import documents
 

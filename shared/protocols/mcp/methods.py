@@ -11,9 +11,8 @@ from typing import Any
 from shared.domain.events import ByteStream, Context, Events, collect
 from shared.domain.messages import Message
 from shared.domain.request import ChatRequest
-from shared.http.call import Reply
-from shared.http.json_encoding import Json, acceptable_values, server_sent_event
-from shared.protocols.chat import end_with_error
+from shared.http.call import Json, Reply, acceptable_values, server_sent_event
+from shared.protocols.handler import end_with_error
 from shared.protocols.mcp import documents, resources, tools
 from shared.protocols.mcp.messages import (
     HOUR,

@@ -8,8 +8,7 @@ from typing import Any
 
 from shared.domain.citation_paths import decode_path
 from shared.domain.errors import NotFound
-from shared.http.call import Reply
-from shared.http.json_encoding import Json
+from shared.http.call import Json, Reply
 from shared.protocols.mcp import documents
 from shared.protocols.mcp.messages import HOUR, InvalidParams, Request, ResourceNotFound
 

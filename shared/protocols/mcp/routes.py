@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from shared.domain.errors import BadRequest, UnsupportedMediaType
 from shared.http.body import read_body
-from shared.http.call import Reply
-from shared.http.json_encoding import acceptable_values
+from shared.http.call import Reply, acceptable_values
 from shared.protocols.exchange import Exchange, Route
 from shared.protocols.mcp import messages
 from shared.protocols.mcp.messages import ERRORS, NotAcceptable, ParseError, Request, RpcMessage

@@ -12,7 +12,7 @@ from shared.domain.errors import BadRequest, ChatError
 from shared.domain.events import Answer, Source
 from shared.domain.overrides import Category, Overrides, WholeNumber
 from shared.http.body import InvalidField, validate, without_nulls
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.protocols.exchange import ErrorFormat
 from shared.protocols.mcp import documents
 from shared.protocols.mcp.messages import InvalidParams, RpcMessage, response

@@ -22,7 +22,7 @@ from shared.domain.messages import (
 from shared.domain.overrides import ModelName, Overrides, WholeNumber
 from shared.domain.request import ChatRequest, GenerationOptions
 from shared.http.body import Body, InvalidField, require_object, validate
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.protocols.message_json import (
     FAST,
     ContentPart,

@@ -20,10 +20,10 @@ from shared.domain.events import (
 )
 from shared.domain.messages import Message, tool_call_json
 from shared.domain.request import ChatRequest
-from shared.http.json_encoding import Json, server_sent_event
+from shared.http.call import Json, server_sent_event
 from shared.protocols import context_json
-from shared.protocols.chat import ChatProtocol, LateError, encode_events, end_with_error
 from shared.protocols.context_json import source_url
+from shared.protocols.handler import ChatProtocol, LateError, encode_events, end_with_error
 from shared.protocols.message_json import format_call_part
 from shared.protocols.openai import data_sources
 from shared.protocols.openai.request import FieldError, parse

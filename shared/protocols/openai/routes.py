@@ -13,8 +13,8 @@ from shared.domain.events import Context, Done, Events
 from shared.domain.request import ChatRequest
 from shared.http.call import Reply
 from shared.models.router import Router
-from shared.protocols import chat as chats
 from shared.protocols.exchange import EVERY_METHOD, READ, Exchange, Route
+from shared.protocols.handler import USAGE, read_request, respond
 from shared.protocols.openai import response as openai_chat
 from shared.rag.citation_numbers import number_citations
 
@@ -36,7 +36,7 @@ async def chat(exchange: Exchange) -> Reply:
     """Answer a chat completion, with numbered citations and the answer's notes in a header."""
     check_access(exchange)
     body = await exchange.read_body()
-    request = await chats.read_request(exchange, openai_chat.CHAT, body)
+    request = await read_request(exchange, openai_chat.CHAT, body)
     request = _with_deployment(exchange, request)
     if data_source := request.state.data_source:
         overrides = exchange.app.search_scope.apply(data_source, request.overrides)
@@ -44,7 +44,7 @@ async def chat(exchange: Exchange) -> Reply:
     if not exchange.rag.client_prompts:
         request = without_instructions(request)
     notices = partial(add_notices, exchange.headers)
-    return await chats.respond(exchange, openai_chat.CHAT, request, (number_citations, notices))
+    return await respond(exchange, openai_chat.CHAT, request, (number_citations, notices))
 
 
 async def models(exchange: Exchange) -> Reply:
@@ -146,7 +146,7 @@ def _route(path: str, **more: Any) -> Route:
 
 
 ROUTES = (
-    *(_route(it, methods=("POST",), handler=chat, usage=chats.USAGE.format(it)) for it in CHATS),
+    *(_route(it, methods=("POST",), handler=chat, usage=USAGE.format(it)) for it in CHATS),
     *(_route(it, methods=READ, handler=models) for it in LISTS),
     *(_route(it, methods=READ, handler=model) for it in ONES),
     *(_route(it, methods=EVERY_METHOD, handler=reject_path) for it in OTHERS),

@@ -18,7 +18,7 @@ from shared.domain.errors import BadRequest, ChatError, DeadlineExceeded
 from shared.domain.events import Events, collect
 from shared.domain.messages import Message
 from shared.http.body import validate
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.memory.base import Interaction, PageRequest, Turn
 from shared.memory.chat_history import store_turn, to_messages
 from shared.models.base import Model, Prompt

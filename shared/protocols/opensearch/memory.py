@@ -17,7 +17,7 @@ from pydantic_core import from_json
 from shared.domain.errors import BadRequest, Unsupported
 from shared.domain.messages import NOT_JSON_SAFE, is_json_safe
 from shared.http.body import validate
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.memory.base import Conversation, Interaction, Memory, PageRequest, Turn
 from shared.protocols.exchange import Exchange
 

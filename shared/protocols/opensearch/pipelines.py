@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from shared.domain.errors import BadRequest, NotFound
 from shared.http.body import validate
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.protocols.exchange import Exchange
 from shared.protocols.opensearch.memory import get_memory
 

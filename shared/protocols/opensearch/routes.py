@@ -9,8 +9,7 @@ from typing import Any
 from shared.domain import errors
 from shared.domain.errors import BadRequest, ChatError, Unsupported
 from shared.http.body import admit_all, read_optional_json, require_object
-from shared.http.call import Reply
-from shared.http.json_encoding import Json
+from shared.http.call import Json, Reply
 from shared.protocols.exchange import ErrorFormat, Exchange, Route, function_name
 from shared.protocols.opensearch import memory, pipelines
 from shared.protocols.opensearch.memory import V2_11, V2_12

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.domain.errors import BadRequest, NotFound
-from shared.domain.events import Context, Source
+from shared.domain.events import Source
 from shared.domain.overrides import MAX_SEARCH_TEXT, Overrides
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.protocols.exchange import Exchange
 from shared.protocols.opensearch import generation
 from shared.retrieval.base import shorten_query
@@ -89,7 +89,7 @@ async def search(exchange: Exchange) -> Json:
     interactions = await generation.fetch_history(exchange, question)
     async with nullcontext() if question else exchange.app.lookups:
         sources = await _retrieve(exchange, request)
-    exchange.record.record_event(Context(sources, (), exchange.rag.model.name))
+    exchange.record.record_hits(len(sources))
     answer: Json = {}
     if pipeline and question:
         used = sources[: question.context_size]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.protocols.exchange import Exchange
 from shared.rag.flow import Rag
 from shared.retrieval.index_statistics import IndexStatistics

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from shared.domain.errors import NotFound
 from shared.files.headers import matches_etag
-from shared.http.call import Reply
-from shared.http.json_encoding import acceptable_values
+from shared.http.call import Reply, acceptable_values
 from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Handler, Route
 from shared.protocols.page.description import describe_app, describe_sign_in

@@ -10,7 +10,7 @@ from typing import ParamSpec
 
 import pytest
 
-from shared.domain.time_limit import TimeLimit
+from shared.domain.concurrency import TimeLimit
 
 P = ParamSpec("P")
 SOON = 0.5  # seconds, which a wait for nothing does not take on a busy machine either

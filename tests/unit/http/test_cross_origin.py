@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.domain.errors import Forbidden
-from shared.http.cross_origin import CrossOriginPolicy, is_loopback, origin_of
+from shared.http.auth import CrossOriginPolicy, is_loopback, origin_of
 
 LAPTOP = CrossOriginPolicy(frozenset({"https://a.example"}), on_laptop=True)
 CODESPACE = CrossOriginPolicy(

@@ -16,7 +16,7 @@ from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import StreamDecoder
 from shared.protocols.ai_chat import output_text
 from shared.protocols.ai_chat.response import CURRENT
-from shared.protocols.chat import ChatProtocol
+from shared.protocols.handler import ChatProtocol
 from shared.rag.citation_numbers import number_citations
 from shared.rag.followups import extract_followups
 from tests.support.fakes import ScriptStep, play
@@ -48,7 +48,7 @@ def chunks_of(*script: ScriptStep, protocol: ChatProtocol = CURRENT) -> list[lis
     ]
 
 
-@pytest.mark.parametrize("protocol", [CURRENT, output_text.APPS], ids=lambda each: each.name)
+@pytest.mark.parametrize("protocol", [CURRENT, output_text.OUTPUT_TEXT], ids=lambda each: each.name)
 def test_tokens_that_arrived_together_are_lines_of_one_chunk(protocol: ChatProtocol) -> None:
     script = (Delta("a", more=True), Delta("b", more=True), Delta("c"), Delta("d"), Done())
     chunks = chunks_of(*script, protocol=protocol)
@@ -62,7 +62,7 @@ def test_text_is_not_held_back_with_what_may_become_a_question() -> None:
     assert chunks == [["Yes."], [None]]
 
 
-@pytest.mark.parametrize("protocol", [CURRENT, output_text.APPS], ids=lambda each: each.name)
+@pytest.mark.parametrize("protocol", [CURRENT, output_text.OUTPUT_TEXT], ids=lambda each: each.name)
 def test_text_before_a_failure_is_sent_before_the_error(protocol: ChatProtocol) -> None:
     script = (Delta("a", more=True), Delta("b", more=True), Unavailable())
     chunks = chunks_of(*script, protocol=protocol)

@@ -21,10 +21,8 @@ from shared.domain import errors
 from shared.domain.events import Delta, Done, Source
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
-from shared.http.auth import AccessPolicy
-from shared.http.call import Limits
-from shared.http.capacity import AnswerSlots
-from shared.http.cross_origin import CrossOriginPolicy
+from shared.http.auth import AccessPolicy, CrossOriginPolicy
+from shared.http.call import AnswerSlots, Limits
 from shared.protocols.exchange import App
 from shared.protocols.mcp import documents, messages
 from shared.protocols.mcp.tools import TOOLS

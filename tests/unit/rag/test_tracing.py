@@ -13,7 +13,7 @@ from shared.domain.events import Delta, Done
 from shared.models.base import Model, Prompt
 from shared.models.fallback import FallbackOptions, SelectedModel
 from shared.rag.tracing import child_span, trace_models
-from shared.telemetry.spans import NOOP_TRACER, Attributes
+from shared.telemetry.access_log import NOOP_TRACER, Attributes
 from tests.support.fakes import ANSWER, USAGE, FakeModel
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.domain import errors
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.protocols.openai import response as chat_completions
 from shared.protocols.openai.request import FieldError
 

@@ -20,7 +20,7 @@ from shared.domain.messages import (
 )
 from shared.http import body
 from shared.http.body import InvalidField, without_nulls
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.protocols.message_json import (
     ContentPart,
     format_text,

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from shared.domain.overrides import MAX_SEARCH_TEXT, ModelName, Overrides, WholeNumber
 from shared.domain.request import ChatRequest, GenerationOptions
 from shared.http.body import Body
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.protocols.message_json import FAST, check_tools
 from shared.protocols.openai.request import require_json_safe
 from shared.protocols.openai.responses.errors import UNSUPPORTED, ParameterError

@@ -9,7 +9,7 @@ from itertools import count
 from shared.domain.events import Answer, Context, Done, Source
 from shared.domain.messages import ToolCall
 from shared.domain.request import ChatRequest
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.protocols.context_json import source_url
 from shared.protocols.openai.response import count_usage, search_queries, url_citation
 from shared.protocols.openai.responses.request import ResponseState

@@ -7,15 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from shared.domain.concurrency import run_in_thread_if
 from shared.domain.errors import NoSuchRoute
 from shared.domain.messages import Message
 from shared.domain.request import ChatRequest
-from shared.domain.threads import run_in_thread_if
 from shared.http.call import Reply
 from shared.memory.base import Interaction
-from shared.protocols import chat as chats
-from shared.protocols.chat import ChatProtocol
 from shared.protocols.exchange import Exchange, Route, check_method
+from shared.protocols.handler import ChatProtocol, read_request, respond
 from shared.protocols.openai import response as chat_completions
 from shared.protocols.openai.responses import response as responses
 from shared.protocols.openai.responses import storage
@@ -56,14 +55,14 @@ async def create(exchange: Exchange) -> Reply:
     """Answer a request, and store the response where its owner can find it again."""
     check_access(exchange)
     body = await exchange.read_body()
-    request = await chats.read_request(exchange, RESPONSES, body)
+    request = await read_request(exchange, RESPONSES, body)
     request, answer = await exchange.wait_for(_load(exchange, request))
     if not exchange.rag.client_prompts:
         request = without_instructions(request)
         echo = {**request.state.echo, "instructions": None}
         request = replace(request, state=replace(request.state, echo=echo))
     notices = partial(add_notices, exchange.headers)
-    return await chats.respond(exchange, RESPONSES, request, (notices,), answer)
+    return await respond(exchange, RESPONSES, request, (notices,), answer)
 
 
 async def _load(

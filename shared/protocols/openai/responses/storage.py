@@ -12,7 +12,7 @@ from shared.domain.errors import ChatError, NotFound
 from shared.domain.events import Answer, Context, Delta, Done, Events, collect
 from shared.domain.messages import Message, ToolCall
 from shared.domain.request import ChatRequest
-from shared.http.json_encoding import Json
+from shared.http.call import Json
 from shared.memory.base import GeneratedId, Interaction, Memory, PageRequest
 from shared.memory.chat_history import (
     MAX_TURNS,

@@ -9,8 +9,8 @@ from shared.domain.errors import Unavailable
 from shared.domain.events import ByteStream, Context, Delta, Done, Event, Events
 from shared.domain.messages import ToolCall
 from shared.domain.request import ChatRequest
-from shared.http.json_encoding import Json, server_sent_event
-from shared.protocols.chat import LateError, encode_events, end_with_error
+from shared.http.call import Json, server_sent_event
+from shared.protocols.handler import LateError, encode_events, end_with_error
 from shared.protocols.openai.responses import response as responses
 from shared.protocols.openai.responses.request import ResponseState
 from shared.rag.citation_finder import CitationFinder, sources_by_name

@@ -8,12 +8,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 
+from shared.domain.concurrency import run_in_thread_if
 from shared.domain.events import Answer, ByteStream, Context, Delta, Event, Events, collect
 from shared.domain.request import ChatRequest
-from shared.domain.threads import run_in_thread_if
 from shared.http.body import Body
-from shared.http.call import Reply, cancel_on_disconnect
-from shared.http.json_encoding import Json, negotiate_media_type
+from shared.http.call import Json, Reply, cancel_on_disconnect, negotiate_media_type
 from shared.memory.chat_history import AnswerStore
 from shared.protocols.exchange import ErrorFormat, Exchange
 from shared.rag.flow import StreamOptions, stream_answer

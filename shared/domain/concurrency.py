@@ -1,12 +1,9 @@
-"""A time limit for the waits of a stream, with one timer for all of them.
-
-`asyncio.timeout` around each wait would cost a timer a token.
-"""
+"""Threads for large inputs, and a time limit for the waits of a stream."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, closing
 from types import TracebackType
 from typing import TypeVar
@@ -16,9 +13,18 @@ from shared.domain.errors import DeadlineExceeded
 T = TypeVar("T")
 
 
+async def run_in_thread_if(large: bool, work: Callable[[], T]) -> T:
+    """Run work in a thread if its input is large: it would hold up every other answer.
+
+    With a small input it takes less time than the start of a thread.
+    """
+    return await asyncio.to_thread(work) if large else work()
+
+
 class TimeLimit:
     """Limits the waits of a stream: `with limit: event = await anext(events)`.
 
+    One timer for all waits: `asyncio.timeout` around each would cost a timer a token.
     `deadline`, in seconds of the event loop's clock, may be moved between two waits. The waits may
     be in different tasks, one at a time. Raises TimeoutError; `expired` tells it from others.
     """
