@@ -1,6 +1,6 @@
 """Writes what the app prints into the docs: `python -m tests.support.transcript`, after a change.
 
-README.md has the answer to its own question; docs/models.md has the score of the demo model.
+README.md has the answer to its own question; docs/performance.md has the score of the demo model.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def shortened(lines: Sequence[Any]) -> str:
     return "\n".join((f"{first}...", *sent[1:4], "...", sent[-2], f"{last}...", ""))
 
 
-def models(text: str) -> str:
-    """Return the text of docs/models.md with the score of the demo model."""
+def performance(text: str) -> str:
+    """Return the text of docs/performance.md with the score of the demo model."""
     score = asyncio.run(measure())
     rows = ["| questions | number | as expected | the quote has the answer |", "|---|---|---|---|"]
     for kind, description in KINDS.items():
@@ -65,7 +65,7 @@ def models(text: str) -> str:
     return SCORE.sub(lambda _: "\n".join(rows), text, count=1)
 
 
-PAGES = {ROOT / "README.md": readme, ROOT / "docs" / "models.md": models}
+PAGES = {ROOT / "README.md": readme, ROOT / "docs" / "performance.md": performance}
 
 
 def page(path: Path) -> str:
