@@ -14,16 +14,13 @@ CHANGED_MESSAGE = "The document has changed while it was read. Try again."
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A readable file. `size` is in bytes, `modified` in seconds since 1970.
+    """A readable file."""
 
-    `etag` is the value of the header, with quotes, and changes with the content. `read(start,
-    stop)` yields the bytes in chunks, and opens nothing before the first one. It raises a
-    ChatError, also if the file has changed since it was opened.
-    """
-
-    size: int
-    etag: str
-    modified: float
+    size: int  # in bytes
+    etag: str  # the value of the header, with quotes; it changes with the content
+    modified: float  # in seconds since 1970
+    # Yields the bytes from a start to a stop in chunks, and opens nothing before the first one.
+    # Raises ChatErrors, also if the file has changed since it was opened.
     read: Callable[[int, int], ByteStream]
 
 

@@ -45,10 +45,10 @@ def make_container_client(
 
 @dataclass(frozen=True, slots=True)
 class BlobFiles:
-    """The files of a container. `seconds` limits one request."""
+    """The files of a container."""
 
     container: ContainerClient
-    seconds: float
+    seconds: float  # the limit of one request
     name: ClassVar[str] = "blobs"
 
     async def ready(self) -> None:

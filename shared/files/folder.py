@@ -22,7 +22,7 @@ _NOT_FOUND_ERRNOS = (ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL)
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """The files in the folder `root`."""
+    """The files in a folder."""
 
     root: Path
     name: ClassVar[str] = "folder"
@@ -50,9 +50,9 @@ class FolderFiles:
 
 @dataclass(frozen=True, slots=True)
 class IndexFolderFiles:
-    """The files of the folder that `get_root` returns, called anew for each file."""
+    """The files of a folder that may change."""
 
-    get_root: Callable[[], Path | None]
+    get_root: Callable[[], Path | None]  # is called for each file
     name: ClassVar[str] = "folder"
 
     async def ready(self) -> None:

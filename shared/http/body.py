@@ -31,14 +31,11 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A request body: its JSON value, and the other parts of a form by name.
-
-    `size` is the size of the JSON in bytes.
-    """
+    """A request body."""
 
     json: Any
-    files: Mapping[str, bytes]
-    size: int = 0
+    files: Mapping[str, bytes]  # the other parts of a form, by name
+    size: int = 0  # of the JSON, in bytes
 
 
 MAX_PARTS, MAX_PART_HEADERS = 200, 32  # of a form; of each of its parts

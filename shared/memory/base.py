@@ -29,15 +29,14 @@ TURN_OVERHEAD_BYTES = 1000  # of a turn, besides its texts: they limit the numbe
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """For how many seconds after its creation a conversation is stored, how many an owner has at
-    most, and how many bytes their turns have. None is no limit.
+    """The limits of what an owner stores; None is no limit.
 
-    The last turn may exceed the bytes. Expired conversations and their turns do not count.
+    Expired conversations and their turns do not count.
     """
 
-    seconds: float | None = None
+    seconds: float | None = None  # from the creation of a conversation to its expiry
     max_conversations: int | None = None
-    max_bytes: int | None = None
+    max_bytes: int | None = None  # of all turns; the last one may exceed it
 
     def expiry(self, created: str) -> float | None:
         """Return when a conversation expires, in Unix seconds; None if it does not."""
@@ -51,49 +50,44 @@ UNLIMITED = Retention()
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A page of a sorted list: at most `size` entries from the position `start`.
+    """A page of a sorted list.
 
     Pages are not of one snapshot: entries that are created meanwhile move the others.
     """
 
-    start: int = 0
-    size: int = 10
+    start: int = 0  # the position of the first entry
+    size: int = 10  # the maximum number of entries
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation. `created` is ISO 8601 in UTC, with microseconds."""
+    """A conversation."""
 
     id: str
     name: str
-    created: str
+    created: str  # ISO 8601 in UTC, with microseconds
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A question and its answer; a missing text is empty.
-
-    `prompt_template` are the model's instructions, `origin` is the component that answered,
-    `additional_info` the other input of the model. `parent` is the id of the interaction that the
-    turn continues, if its protocol says so. `details` is JSON of the protocol that stored it.
-    """
+    """A question and its answer; a missing text is empty."""
 
     input: str = ""
-    prompt_template: str = ""
+    prompt_template: str = ""  # the instructions of the model
     response: str = ""
-    origin: str = ""
-    additional_info: str = ""
-    parent: str = ""
-    details: str = ""
+    origin: str = ""  # the component that answered
+    additional_info: str = ""  # the other input of the model
+    parent: str = ""  # the id of the interaction that it continues, if its protocol has one
+    details: str = ""  # JSON of the protocol that stored it
 
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """A turn that is stored in a conversation. `created` is as a conversation's."""
+    """A turn that is stored in a conversation."""
 
     id: str
-    conversation: str
-    created: str
+    conversation: str  # its id
+    created: str  # as a conversation's
     turn: Turn
 
 
@@ -181,17 +175,14 @@ class Pipelines(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A store. `ready` checks it, and raises the ChatError that it meets.
-
-    `new_id` generates the id of an interaction that will be added later.
-    """
+    """A store."""
 
     name: str
     conversations: Conversations
     interactions: Interactions
     pipelines: Pipelines
-    new_id: Callable[[], GeneratedId]
-    ready: Callable[[], Awaitable[None]]
+    new_id: Callable[[], GeneratedId]  # of an interaction that will be added later
+    ready: Callable[[], Awaitable[None]]  # checks the store; raises the ChatError that it meets
     close: Callable[[], Awaitable[None]]
 
 

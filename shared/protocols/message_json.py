@@ -68,9 +68,9 @@ class RequestFunction(BaseModel, strict=True):
 
 
 class RequestToolCall(BaseModel, strict=True):
-    """A tool call in a request. A tool's message answers to its `id`."""
+    """A tool call in a request."""
 
-    id: str = Field(min_length=1)
+    id: str = Field(min_length=1)  # which the message of the tool names
     type: Literal["function"] | None = None
     function: RequestFunction
 

@@ -82,17 +82,16 @@ class CosmosContainer:
                 yield Partition(self._container, partition, self._now)
 
     async def close(self) -> None:
-        """Close the client."""
         await self._client.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The items of one partition: of an owner, or the pipelines. `now` decides what has expired."""
+    """The items of one partition: of an owner, or the pipelines."""
 
     container: ContainerProxy
     key: str
-    now: base.Clock
+    now: base.Clock  # decides what has expired
 
     async def read(self, id: str) -> Item | None:
         """Return an item; None if it is missing."""
@@ -128,7 +127,6 @@ class Partition:
         return item if item is not None and self._is_unexpired(item) else None
 
     def _is_unexpired(self, item: Item) -> bool:
-        """Whether an item has not expired."""
         return "expires" not in item or float(item["expires"]) > self.now()
 
     async def query(self, query: str, conversation: str, **values: int) -> list[Any]:

@@ -76,18 +76,15 @@ class CosmosConversations:
         return base.Conversation(new.id, name, new.created)
 
     async def get(self, owner: str, conversation: str) -> base.Conversation:
-        """Return the conversation with that id."""
         async with self.container.owner(owner) as partition:
             return items.to_conversation(await partition.read_conversation(conversation))
 
     async def list(self, owner: str, page: base.PageRequest) -> tuple[base.Conversation, ...]:
-        """Return a page of an owner's conversations, the newest first."""
         async with self.container.owner(owner) as partition:
             rows = await partition.query_page(items.CONVERSATION, page)
             return tuple(map(items.to_conversation, rows))
 
     async def rename(self, owner: str, conversation: str, name: str) -> None:
-        """Rename a conversation."""
         async with self.container.owner(owner) as partition:
             item = await partition.read_conversation(conversation)
             if not await partition.patch(item, {"name": name}):
@@ -150,7 +147,6 @@ class CosmosInteractions:
     async def list(
         self, owner: str, conversation: str, page: base.PageRequest, newest_first: bool = True
     ) -> tuple[base.Interaction, ...]:
-        """Return a page of a conversation."""
         if not items.ID_PATTERN.fullmatch(conversation):
             raise base.conversation_not_found(conversation)
         async with self.container.owner(owner) as partition:
@@ -185,20 +181,17 @@ class CosmosPipelines:
     container: CosmosContainer
 
     async def put(self, name: str, definition: base.Definition) -> None:
-        """Create or replace a pipeline."""
         values = {"sort": name, "definition": dict(definition)}
         async with self.container.pipelines() as partition:
             item = partition.new_item(items.PIPELINE, items.pipeline_id(name), None, **values)
             await partition.upsert(item)
 
     async def get(self, name: str) -> base.Definition | None:
-        """Return the pipeline of that name; None if there is none."""
         async with self.container.pipelines() as partition:
             item = await partition.read(items.pipeline_id(name))
             return None if item is None else dict(item["definition"])
 
     async def all(self) -> Mapping[str, base.Definition]:
-        """Return all pipelines by name."""
         async with self.container.pipelines() as partition:
             rows = await partition.query(items.SELECT_ALL, items.PIPELINE)
             return {item["sort"]: dict(item["definition"]) for item in rows}

@@ -80,7 +80,6 @@ class SqliteConversations:
         return base.Conversation(new.id, name, new.created)
 
     async def get(self, owner: str, conversation: str) -> base.Conversation:
-        """Return the conversation with that id. Raises NotFound."""
         values = (owner, self.file.now(), conversation)
         rows = await self.file.fetch(f"{CONVERSATIONS} AND c.id = ?", values)
         if not rows:
@@ -88,19 +87,16 @@ class SqliteConversations:
         return base.Conversation(*rows[0])
 
     async def list(self, owner: str, page: base.PageRequest) -> tuple[base.Conversation, ...]:
-        """Return a page of an owner's conversations, the newest first."""
         query = f"{CONVERSATIONS} ORDER BY c.id DESC LIMIT ? OFFSET ?"
         rows = await self.file.fetch(query, (owner, self.file.now(), page.size, page.start))
         return tuple(base.Conversation(*row) for row in rows)
 
     async def rename(self, owner: str, conversation: str, name: str) -> None:
-        """Rename a conversation. Raises NotFound."""
         statement = f"UPDATE conversation AS c SET name = ? WHERE {UNEXPIRED} AND c.id = ?"
         if not await self.file.change(statement, (name, owner, self.file.now(), conversation)):
             raise base.conversation_not_found(conversation)
 
     async def delete(self, owner: str, conversation: str) -> None:
-        """Delete a conversation with its interactions. Raises NotFound."""
         statement = f"DELETE FROM conversation AS c WHERE {UNEXPIRED} AND c.id = ?"
         values = (owner, self.file.now(), conversation)
         if not await self.file.delete(statement, values, DELETE_SOME_TURNS):
@@ -122,7 +118,6 @@ class SqliteInteractions:
         turn: base.Turn,
         id: base.GeneratedId | None = None,
     ) -> base.Interaction:
-        """Append a turn to a conversation. Raises NotFound if the conversation is missing."""
         new = id or self.ids.next()
         row = (new.id, owner, conversation, new.created, *astuple(turn))
         # One statement: the conversation cannot be deleted meanwhile.
@@ -134,7 +129,6 @@ class SqliteInteractions:
         return base.Interaction(new.id, conversation, new.created, turn)
 
     async def get(self, owner: str, interaction: str) -> base.Interaction:
-        """Return the interaction with that id. Raises NotFound."""
         query = f"""{INTERACTIONS} JOIN conversation c ON c.id = i.conversation
             WHERE {UNEXPIRED} AND i.id = ?"""
         rows = await self.file.fetch(query, (owner, self.file.now(), interaction))
@@ -145,7 +139,6 @@ class SqliteInteractions:
     async def list(
         self, owner: str, conversation: str, page: base.PageRequest, newest_first: bool = True
     ) -> tuple[base.Interaction, ...]:
-        """Return a page of a conversation. Raises NotFound."""
         order, now = ("DESC" if newest_first else "ASC"), self.file.now()
         query = f"{INTERACTIONS} WHERE i.conversation = ? ORDER BY i.id {order} LIMIT ? OFFSET ?"
 
@@ -159,7 +152,6 @@ class SqliteInteractions:
         return await self.file.run(work)
 
     async def annotate(self, owner: str, interaction: str, additional_info: str) -> None:
-        """Replace the additional information of an interaction. Raises NotFound."""
         statement = f"""UPDATE interaction AS i SET additional_info = ? WHERE EXISTS (
             SELECT 1 FROM conversation c WHERE {UNEXPIRED} AND c.id = i.conversation
         ) AND i.id = ?"""
@@ -180,7 +172,6 @@ class SqliteInteractions:
         return await self.file.run(work)
 
     async def delete(self, owner: str, interaction: str) -> None:
-        """Delete an interaction. Raises NotFound."""
         statement = f"""DELETE FROM interaction AS i WHERE EXISTS (
             SELECT 1 FROM conversation c WHERE {UNEXPIRED} AND c.id = i.conversation
         ) AND i.id = ?"""
@@ -195,22 +186,18 @@ class SqlitePipelines:
     file: MemoryFile
 
     async def put(self, name: str, definition: base.Definition) -> None:
-        """Create or replace a pipeline."""
         row = (name, json.dumps(dict(definition)))
         await self.file.change("INSERT OR REPLACE INTO pipeline VALUES (?, ?)", row)
 
     async def get(self, name: str) -> base.Definition | None:
-        """Return the pipeline of that name; None if there is none."""
         rows = await self.file.fetch("SELECT definition FROM pipeline WHERE name = ?", (name,))
         return dict(json.loads(rows[0][0])) if rows else None
 
     async def all(self) -> Mapping[str, base.Definition]:
-        """Return all pipelines by name."""
         rows = await self.file.fetch("SELECT name, definition FROM pipeline ORDER BY name")
         return {name: json.loads(definition) for name, definition in rows}
 
     async def delete(self, name: str) -> bool:
-        """Delete a pipeline. Returns whether it existed."""
         return await self.file.change("DELETE FROM pipeline WHERE name = ?", (name,)) > 0
 
 

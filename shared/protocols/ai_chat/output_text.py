@@ -20,17 +20,10 @@ from shared.domain.messages import MAX_MESSAGES, Message, check_image_url
 from shared.domain.request import ChatRequest
 from shared.http.body import Body, require_object, validate
 from shared.http.call import Json
-from shared.protocols import context_json
+from shared.protocols import context_json, message_json
 from shared.protocols.ai_chat import response
 from shared.protocols.ai_chat.request import CommonFields, check_question, make_request, read_images
-from shared.protocols.message_json import (
-    FAST,
-    ContentPart,
-    format_text,
-    image_urls,
-    join_texts,
-    parse_part,
-)
+from shared.protocols.message_json import FAST, ContentPart
 
 STATE = "session_state"
 
@@ -53,7 +46,7 @@ class _Part(ContentPart):
     image_url: Annotated[str, AfterValidator(check_image_url)] | None = None
 
 
-_PARTS = _list_of("parts", format_text)
+_PARTS = _list_of("parts", message_json.format_text)
 
 
 class _Message(BaseModel, strict=True):
@@ -84,14 +77,14 @@ def parse(body: Body) -> ChatRequest:
 def _message(path: str, message: _Message) -> Message:
     """Return a message with its texts and images. Raises BadRequest."""
     parts = [
-        parse_part(f"{path}.content[{place}]", part, _missing)
+        message_json.parse_part(f"{path}.content[{place}]", part, _missing)
         for place, part in enumerate(message.content or ())
     ]
-    images = image_urls(parts)
+    images = message_json.image_urls(parts)
     if images and message.role != "user":
         raise BadRequest(f"{path}.content: only a message of the user can have images")
     role = "system" if message.role == "developer" else message.role
-    return Message(role, join_texts(parts), images)
+    return Message(role, message_json.join_texts(parts), images)
 
 
 def _missing(path: str, message: str) -> BadRequest:

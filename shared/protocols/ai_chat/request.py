@@ -41,14 +41,14 @@ class RequestMessage(BaseModel, strict=True):
     files: Annotated[list[RequestFile], FAST] | None = None
 
 
-class _Context(BaseModel, strict=True):
+class _RequestContext(BaseModel, strict=True):
     overrides: dict[str, Any] | None = None
 
 
 class CommonFields(BaseModel, strict=True):
     """The keys of all versions. Unknown keys are ignored everywhere."""
 
-    context: _Context | None = None
+    context: _RequestContext | None = None
 
 
 class _Fields(CommonFields, strict=True):

@@ -18,13 +18,8 @@ from shared.domain.overrides import ModelName, Overrides, Policy, WholeNumber
 from shared.domain.request import ChatRequest, GenerationOptions
 from shared.http.body import Body, require_object, validate
 from shared.http.call import Json
-from shared.protocols.message_json import (
-    FAST,
-    RequestToolCall,
-    ToolChoice,
-    check_tools,
-    parse_tool_calls,
-)
+from shared.protocols import message_json
+from shared.protocols.message_json import FAST, RequestToolCall, ToolChoice
 
 POLICIES = get_args(Policy)
 
@@ -91,7 +86,7 @@ def parse(body: Body) -> ChatRequest:
     fields = validate(_Fields, body_json)
     _check_json_safe(body_json)
     parameters = _parse_parameters(body_json)
-    check_tools(body)
+    message_json.check_tools(body)
     messages = _parse_messages(fields.messages, body_json["messages"])
     overrides = Overrides(
         temperature=fields.temperature,
@@ -168,7 +163,7 @@ def _parse_message(path: str, message: _Message, raw: Json) -> Message:
         role=message.role,
         content="\n".join(text for text in texts if text),
         images=tuple(url for url in urls if url is not None),
-        tool_calls=parse_tool_calls(message.tool_calls),
+        tool_calls=message_json.parse_tool_calls(message.tool_calls),
         tool_call_id=message.tool_call_id,
         raw=raw,
     )

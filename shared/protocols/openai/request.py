@@ -23,18 +23,8 @@ from shared.domain.overrides import ModelName, Overrides, WholeNumber
 from shared.domain.request import ChatRequest, GenerationOptions
 from shared.http.body import Body, InvalidField, require_object, validate
 from shared.http.call import Json
-from shared.protocols.message_json import (
-    FAST,
-    ContentPart,
-    RequestToolCall,
-    ToolChoice,
-    check_tools,
-    format_text,
-    image_urls,
-    join_texts,
-    parse_part,
-    parse_tool_calls,
-)
+from shared.protocols import message_json
+from shared.protocols.message_json import FAST, ContentPart, RequestToolCall, ToolChoice
 from shared.protocols.openai.data_sources import AzureSearchSource, apply_data_source
 from shared.retrieval.search_scope import DataSource
 
@@ -67,7 +57,7 @@ class _Part(ContentPart):
 
 
 def _to_parts(content: Any) -> Any:
-    return [format_text(content)] if isinstance(content, str) else content
+    return [message_json.format_text(content)] if isinstance(content, str) else content
 
 
 class _Message(BaseModel, strict=True):
@@ -111,12 +101,11 @@ class _Fields(BaseModel, strict=True):
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """What a response needs of the request: whether a stream ends with the usage, and the keys of
-    its `context`; and the data source, which the deployment checks."""
+    """What the routes and a response need of the request."""
 
-    include_usage: bool
-    include_contexts: Sequence[str] = ("citations", "intent")
-    data_source: DataSource | None = None
+    include_usage: bool  # whether a stream ends with the usage
+    include_contexts: Sequence[str] = ("citations", "intent")  # keys of the `context`
+    data_source: DataSource | None = None  # is checked by the deployment
 
 
 class FieldError(BadRequest):
@@ -131,7 +120,7 @@ def parse(body: Body) -> ChatRequest:
     body_json = require_json_safe(body.json)
     fields = validate(_Fields, body_json, fail=_field_error)
     _check(fields, body_json)
-    check_tools(body)
+    message_json.check_tools(body)
     messages = tuple(
         _parse_message(f"messages[{i}]", each, body_json["messages"][i])
         for i, each in enumerate(fields.messages)
@@ -211,12 +200,12 @@ def _parse_message(path: str, message: _Message, sent: Json) -> Message:
     """Return a message, as it was `sent`. Only its known fields go to the model."""
     role = ROLES[message.role]
     parts = [
-        parse_part(f"{path}.content[{i}]", part, FieldError)
+        message_json.parse_part(f"{path}.content[{i}]", part, FieldError)
         for i, part in enumerate(message.content or ())
     ]
     if role == "assistant":
         parts = [_without_citations(part) for part in parts]
-    calls = parse_tool_calls(message.tool_calls)
+    calls = message_json.parse_tool_calls(message.tool_calls)
     is_text = isinstance(sent.get("content"), str)
     content = parts[0]["text"] if is_text else parts or None
     raw = {
@@ -228,8 +217,8 @@ def _parse_message(path: str, message: _Message, sent: Json) -> Message:
     present = {key: value for key, value in raw.items() if value is not None}
     return Message(
         role=role,
-        content=join_texts(parts),
-        images=image_urls(parts),
+        content=message_json.join_texts(parts),
+        images=message_json.image_urls(parts),
         tool_calls=calls,
         tool_call_id=message.tool_call_id,
         raw={"role": role, **present},

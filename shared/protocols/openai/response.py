@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.domain import errors
@@ -105,8 +105,7 @@ def write_answer(request: ChatRequest, result: Answer) -> Json:
     if calls:
         message["tool_calls"] = calls
     message["context"] = source_context(request, result.context)
-    finder = CitationFinder(numbered_sources(result.context))
-    if annotations := format_annotations(request, finder.feed(result.content)):
+    if annotations := _annotations(request, result):
         message["annotations"] = annotations
     choice = {"index": 0, "message": message, "finish_reason": result.done.finish_reason}
     whole = _envelope(request, result.context, "chat.completion", [choice])
@@ -127,6 +126,10 @@ def write_chunk(request: ChatRequest, context: Context, event: Event) -> Json | 
                 delta["tool_calls"] = [format_call_part(call) for call in calls]
         case Done():
             delta, reason = {}, event.finish_reason
+    return _chunk(request, context, delta, reason)
+
+
+def _chunk(request: ChatRequest, context: Context, delta: Json, reason: str | None = None) -> Json:
     choice = {"index": 0, "delta": delta, "finish_reason": reason}
     return _envelope(request, context, "chat.completion.chunk", [choice])
 
@@ -142,28 +145,25 @@ def write_stream(request: ChatRequest, events: Events, error: LateError) -> Byte
         line = b"" if value is None else server_sent_event(value)
         if isinstance(event, Done):
             result = Answer(context, "".join(parts), event)
-            return b"".join((*annotations_chunk(request, result), line, *trailer(request, result)))
+            return b"".join((_annotations_chunk(request, result), line, *_trailer(request, result)))
         return line
 
     lines = encode_events(events, encode)
     return end_with_error(lines, lambda it: server_sent_event(error(it)))
 
 
-def annotations_chunk(request: ChatRequest, result: Answer) -> Iterator[bytes]:
-    """Yield a chunk with the annotations of an answer, if there are any.
+def _annotations_chunk(request: ChatRequest, result: Answer) -> bytes:
+    """Return a chunk with the annotations of an answer; empty without any.
 
     They are in one delta: OpenAI's npm package keeps those of the last one only.
     """
-    finder = CitationFinder(numbered_sources(result.context))
-    annotations = format_annotations(request, finder.feed(result.content))
-    if annotations:
-        delta = {"annotations": [{"index": i, **each} for i, each in enumerate(annotations)]}
-        choice = {"index": 0, "delta": delta, "finish_reason": None}
-        chunk = _envelope(request, result.context, "chat.completion.chunk", [choice])
-        yield server_sent_event(chunk)
+    annotations = [{"index": i, **each} for i, each in enumerate(_annotations(request, result))]
+    if not annotations:
+        return b""
+    return server_sent_event(_chunk(request, result.context, {"annotations": annotations}))
 
 
-def trailer(request: ChatRequest, result: Answer) -> list[bytes]:
+def _trailer(request: ChatRequest, result: Answer) -> list[bytes]:
     """Return the lines after the last chunk: the usage, if requested, and the end marker."""
     if not request.state.include_usage:
         return [END]
@@ -184,27 +184,20 @@ def _envelope(request: ChatRequest, context: Context, kind: str, choices: list[J
 
 def count_usage(context: Context, done: Done, text: str) -> Json:
     """Return the token counts of the model, else an estimate."""
-    if done.usage is not None:
-        return context_json.usage(done.usage) | _usage_details(done.usage)
-    prompt = [
-        part for step in context.steps for part in step.description if isinstance(part, Message)
-    ]
-    prompt_count = sum(count_tokens(message.content) for message in prompt)
-    answer_count = count_tokens(text)
-    return {
-        "prompt_tokens": prompt_count,
-        "completion_tokens": answer_count,
-        "total_tokens": prompt_count + answer_count,
-    }
-
-
-def _usage_details(tokens: Usage) -> Json:
+    tokens = done.usage or _estimate_usage(context, text)
     details: Json = {}
     if tokens.cached_tokens:
         details["prompt_tokens_details"] = {"cached_tokens": tokens.cached_tokens}
     if tokens.reasoning_tokens:
         details["completion_tokens_details"] = {"reasoning_tokens": tokens.reasoning_tokens}
-    return details
+    return context_json.usage(tokens) | details
+
+
+def _estimate_usage(context: Context, text: str) -> Usage:
+    prompt = [
+        part for step in context.steps for part in step.description if isinstance(part, Message)
+    ]
+    return Usage(sum(count_tokens(message.content) for message in prompt), count_tokens(text))
 
 
 def model(name: str, owner: str) -> Json:
@@ -230,13 +223,10 @@ CHAT = ChatProtocol(
 )
 
 
-def numbered_sources(context: Context) -> dict[str, Source]:
-    """Return the sources by the names that markers have: `[doc1]`."""
-    return {f"doc{number}": source for number, source in enumerate(context.sources, 1)}
-
-
-def format_annotations(request: ChatRequest, citations: Iterable[Citation]) -> list[Json]:
-    """Return OpenAI's annotations of citations, which the AI SDK shows as sources."""
+def _annotations(request: ChatRequest, result: Answer) -> list[Json]:
+    """Return OpenAI's annotations of the citations `[doc1]`, which the AI SDK shows as sources."""
+    sources = {f"doc{number}": each for number, each in enumerate(result.context.sources, 1)}
+    citations = CitationFinder(sources).feed(result.content)
     places = (url_citation(citation, request.metadata.links) for citation in citations)
     return [{"type": "url_citation", "url_citation": place} for place in places if place["url"]]
 

@@ -44,23 +44,19 @@ MIN_SECONDS = 1.0  # for the model, however little is left of the request's time
 
 
 class Question(BaseModel, strict=True):
-    """The parameters of a question, under the names of both versions.
-
-    `context_size` is the number of hits that are used, None for all.
-    """
+    """The parameters of a question, under the names of both versions."""
 
     llm_question: str
     llm_model: str | None = None
     conversation_id: str | None = None
     memory_id: str | None = None
-    context_size: int | None = Field(default=None, ge=1)
+    context_size: int | None = Field(default=None, ge=1)  # hits that are used, None for all
     interaction_size: int | None = Field(default=None, ge=0, le=MAX_INTERACTIONS)
     message_size: int | None = Field(default=None, ge=0, le=MAX_INTERACTIONS)
     timeout: float | None = Field(default=None, gt=0)
 
     @property
     def conversation(self) -> str | None:
-        """The id of the conversation."""
         return self.memory_id if self.conversation_id is None else self.conversation_id
 
     @property
@@ -128,12 +124,12 @@ async def fetch_history(exchange: Exchange, question: Question | None) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class PromptInput:
-    """What a prompt is built of; the `interactions` are sorted, the oldest first."""
+    """What a prompt is built of."""
 
     pipeline: Pipeline
     question: Question
     contexts: Sequence[str]
-    interactions: Sequence[Interaction]
+    interactions: Sequence[Interaction]  # the oldest first
 
 
 @dataclass(frozen=True, slots=True)

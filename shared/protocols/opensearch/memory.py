@@ -77,18 +77,14 @@ class Paging(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class MemoryApi:
-    """A version of the API: the keys of its JSON, and the handlers of its routes.
-
-    `newest_first` is the order of the interactions of a conversation; with `object_info`,
-    additional information may be an object.
-    """
+    """A version of the API: the keys of its JSON, and the handlers of its routes."""
 
     conversation_id: str
     interaction_id: str
     conversations: str
     interactions: str
-    newest_first: bool = False
-    object_info: bool = False
+    newest_first: bool = False  # the order of the interactions of a conversation
+    object_info: bool = False  # whether additional information may be an object
 
     async def create_conversation(self, exchange: Exchange) -> Json:
         """Create a conversation; without a name it is empty."""

@@ -31,12 +31,9 @@ class IndexNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class SourceFilter:
-    """The fields of a hit's `_source`: those that a pattern includes and none excludes.
+    """The fields of a hit's `_source`: those that a pattern includes and none excludes."""
 
-    Without `enabled` hits have no `_source`.
-    """
-
-    enabled: bool
+    enabled: bool  # else hits have no `_source`
     includes: tuple[str, ...]
     excludes: tuple[str, ...]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
@@ -28,16 +28,11 @@ from shared.protocols.message_json import (
     join_texts,
     parse_part,
 )
+from shared.protocols.openai.request import ROLES
 from shared.protocols.openai.responses.errors import INVALID, MISSING, UNSUPPORTED, ParameterError
 
 MAX_PLACE = 200  # characters of a place in an error: it may name a key of the client's
 M = TypeVar("M", bound=BaseModel)
-ROLES: Mapping[str, Role] = {
-    "user": "user",
-    "assistant": "assistant",
-    "system": "system",
-    "developer": "system",
-}
 IGNORED = ("reasoning", "file_search_call")  # of earlier answers, which clients send back
 PARTS = ("input_text", "output_text", "text", "refusal", "input_image")
 UNAVAILABLE = "is not available here: send texts, and images as input_image with an image_url"

@@ -203,15 +203,12 @@ def _restore(raw: Mapping[str, Any]) -> Message:
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """The answer of a request, which is stored with the id `new` behind `previous`, if any.
-
-    `messages` are those that the request itself sent, without instructions.
-    """
+    """The answer of a request, which is stored."""
 
     store: ResponseStore
-    new: GeneratedId
-    messages: tuple[Message, ...]
-    previous: Interaction | None = None
+    new: GeneratedId  # of the answer
+    messages: tuple[Message, ...]  # that the request itself sent, without instructions
+    previous: Interaction | None = None  # that the answer continues
 
     async def store_answer(self, request: ChatRequest, events: Events) -> Events:
         """Pass on the events of an answer, and store it before the last one."""

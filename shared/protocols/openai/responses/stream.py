@@ -21,30 +21,25 @@ STREAM_CODES = ("rate_limit_exceeded", "server_error")  # the errors that a stre
 
 @dataclass(slots=True)
 class ResponseWriter:
-    """Writes the events of one response.
-
-    `output` are the items that are done. One item is open at most: a message, with its `texts` and
-    `annotations`, or a `call`, with the pieces of its `arguments`.
-    """
+    """Writes the events of one response. One item is open at most: a message or a call."""
 
     request: ChatRequest
     context: Context
-    number: int = 0
-    output: list[Json] = field(default_factory=list)
+    number: int = 0  # of the next event
+    output: list[Json] = field(default_factory=list)  # the items that are done
     leading: list[str] = field(default_factory=list)  # blank text before a message
-    texts: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)  # of the open message
     citations: CitationFinder | None = None  # of the open message
     messages: int = 0  # that have begun: a second one is text behind a call
-    annotations: list[Json] = field(default_factory=list)
-    call: ToolCall | None = None
-    arguments: list[str] = field(default_factory=list)
+    annotations: list[Json] = field(default_factory=list)  # of the open message
+    call: ToolCall | None = None  # that is open
+    arguments: list[str] = field(default_factory=list)  # of the open call, in pieces
     calls: int = 0  # that are done
     last_index: int = -1  # the model's index of the last call that is done
     status: str = "completed"  # of an item that ends
 
     @property
     def state(self) -> ResponseState:
-        """The state of the request."""
         state: ResponseState = self.request.state
         return state
 
