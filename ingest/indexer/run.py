@@ -200,7 +200,7 @@ async def index_folder(
         search = make_clients(endpoint, index, clients.identity)
         stack.push_async_callback(search.close)
         dimensions = await setup.get_embedding_dimensions(settings)
-        with_vectorizer = settings.model_copy(update={"search_vectorizer": True})
+        with_vectorizer = settings.model_copy(update={"azure_search_vectorizer": True})
         index_spec = setup.build_index_spec(with_vectorizer, dimensions, options)
         plan = IndexerPlan(index_spec, options.storage or "", settings.azure_storage_container)
         uploads = await upload_files(files, listing, options)
