@@ -22,6 +22,14 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shared.bootstrap.local_settings import (
+    UsageError,
+    read_environment,
+    read_json,
+    read_local_settings,
+)
+from shared.http.auth import CrossOriginPolicy
+
 ROUTE_PARAMETER = re.compile(r"/\{(\w+)[^?}]*(\??)\}")  # /{id}, /{id:int?}; constraints are ignored
 ROOT_ROUTE = re.compile(r"/\{\w+:maxlength\(0\)\?\}$")
 CATCH_ALL_PARAMETER = re.compile(r"/\{\*(\w+)\}")  # /{*path}
@@ -38,15 +46,6 @@ Docs: README.md; docs/protocols.md lists the protocols, test.http requests to tr
 Not imitated: function keys, platform sign-in, scaling, functionTimeout, other triggers."""
 
 
-def read_json_file(name: str) -> Any:
-    """Read a JSON file of this folder; empty if it does not exist."""
-    path = Path(__file__).with_name(name)
-    try:
-        return json.loads(path.read_text("utf-8-sig")) if path.exists() else {}
-    except ValueError as error:
-        raise SystemExit(f"{name} is not valid JSON: {error}.") from None
-
-
 def split_list(text: str) -> list[str]:
     """Split a comma-separated list of origins or hosts, and normalize as browsers do."""
     return [part.strip().lower().rstrip("/") for part in text.split(",") if part.strip()]
@@ -56,8 +55,6 @@ class HostFilter:
     """Rejects requests with unknown host names (DNS rebinding to 127.0.0.1)."""
 
     def __init__(self, app: ASGIApp, hosts: list[str]) -> None:
-        from shared.http.auth import CrossOriginPolicy
-
         self.app, self.hosts = app, hosts
         names = ("CODESPACE_NAME", "GITHUB_CODESPACES_PORT_FORWARDING_DOMAIN")
         self.policy = CrossOriginPolicy(frozenset(), *map(os.environ.get, names))
@@ -125,11 +122,14 @@ def main(port: int, user: str = "", groups: str = "") -> None:
         raise SystemExit(f"Port {port} {reason}: try `make run PORT={port % 60000 + 1}`.") from None
     # asyncio sets TCP_NODELAY, for small chunks, only on a socket that names its protocol.
     server = socket.socket(server.family, server.type, socket.IPPROTO_TCP, server.detach())
-    local = {"Values": {}, "Host": {}} | read_json_file("local.settings.json")
-    os.environ |= {k: str(v) for k, v in local["Values"].items()} | os.environ  # has precedence
+    try:
+        os.environ |= read_environment(os.environ)
+        cors = read_local_settings().get("Host", {}).get("CORS", "")
+    except UsageError as error:
+        raise SystemExit(str(error)) from None
     os.environ.pop("CONTAINER_NAME", None)  # set in dev containers, too: this is not the platform
     os.environ["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"  # as Core Tools set it
-    origins = split_list(f"{os.environ.get('ALLOWED_ORIGINS', '')},{local['Host'].get('CORS', '')}")
+    origins = split_list(f"{os.environ.get('ALLOWED_ORIGINS', '')},{cors}")
     os.environ["ALLOWED_ORIGINS"] = ",".join(origins)
     host = f"localhost:{server.getsockname()[1]}"
     os.environ["WEBSITE_HOSTNAME"] = host  # as Core Tools do
@@ -137,7 +137,7 @@ def main(port: int, user: str = "", groups: str = "") -> None:
         os.environ |= {"WEBSITE_AUTH_ENABLED": "True", "TRUST_SIGN_IN_HEADERS": "true"}
     from function_app import app  # imported here: it reads the environment
 
-    http = read_json_file("host.json").get("extensions", {}).get("http", {})
+    http = read_json(Path(__file__).with_name("host.json")).get("extensions", {}).get("http", {})
     prefix = http.get("routePrefix", "api")
     routes = [make_route(each, prefix) for each in app.get_functions() if each.is_http_function()]
     routes.sort(key=lambda route: re.findall(r"/(\{?\*?)", route.name))  # literals come first

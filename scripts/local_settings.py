@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from shared.bootstrap.local_settings import UsageError, read_json, read_local_settings
+
 # The outputs of infra/main.bicep that are settings of the app.
 AZD_OUTPUTS = (
     "AZURE_SEARCH_ENDPOINT",
@@ -36,23 +38,21 @@ UNREADABLE_MESSAGE = (
 )
 
 
-class UnreadableSettings(Exception):
-    """The settings file cannot be read; the message says why."""
-
-
 def write_local_settings(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     """Write the outputs of azd to the settings in `folder`; yield messages for the user."""
     outputs = {name: environment.get(name, "") for name in AZD_OUTPUTS} | app_settings(environment)
     try:
-        settings = read_local_settings(folder)
+        path = folder / FILE
+        settings = read_local_settings(path if path.exists() else folder / SAMPLE)
         values = settings["Values"]
         own = find_own_values(values, read_json(folder / WRITTEN_COPY), outputs)
         written = {name: value for name, value in outputs.items() if name not in own}
         values |= {name: value for name, value in written.items() if value or name in values}
-        write_json(folder / FILE, settings)
+        write_json(path, settings)
         write_json(folder / WRITTEN_COPY, written)
-    except (UnreadableSettings, OSError) as error:
-        yield UNREADABLE_MESSAGE.format(reason=error, names=", ".join(outputs))
+    except (UsageError, OSError) as error:
+        reason = str(error).removesuffix(".")
+        yield UNREADABLE_MESSAGE.format(reason=reason, names=", ".join(outputs))
         return
     yield WRITTEN_MESSAGE
     if own:
@@ -78,29 +78,6 @@ def find_own_values(
     """Return the names of values that the user has set: not empty, last written or an output."""
     known = {name: ("", None, last_written.get(name), outputs[name]) for name in outputs}
     return [name for name in outputs if values.get(name) not in known[name]]
-
-
-def read_local_settings(folder: Path) -> dict[str, Any]:
-    """Read the settings, or else the sample. Raises UnreadableSettings, OSError."""
-    settings = read_json(folder / FILE) or read_json(folder / SAMPLE)
-    if settings.get("IsEncrypted"):
-        raise UnreadableSettings("it is encrypted")
-    if not isinstance(settings.setdefault("Values", {}), dict):
-        raise UnreadableSettings("its Values is not an object")
-    return settings
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; empty without a file. Raises UnreadableSettings, OSError."""
-    try:
-        value = json.loads(path.read_text("utf-8-sig"))
-    except FileNotFoundError:
-        return {}
-    except ValueError:
-        raise UnreadableSettings("it is not plain JSON") from None
-    if not isinstance(value, dict):
-        raise UnreadableSettings("it is not a JSON object")
-    return value
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -22,13 +22,13 @@ from pydantic import (
 )
 
 from shared.domain.errors import describe_error
+from shared.domain.hosts import is_loopback
 from shared.domain.overrides import DEFAULT_TOP, Policy
 from shared.models.providers.metadata import ProviderMetadata
 from shared.models.providers.provider_list import read_list
 from shared.retrieval.azure_search.search_fields import FieldNames
 
 MIB = 1024 * 1024
-LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 class SettingsError(Exception):
@@ -60,7 +60,7 @@ def _check_url(value: str) -> str:
 def _check_tls(value: str) -> str:
     """Check a URL that gets tokens of the identity: https, or on this machine."""
     parts = urlsplit(value)
-    if parts.scheme != "https" and parts.hostname not in LOOPBACK_HOSTS:
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
         raise ValueError("must be a URL such as https://host: no token goes out without TLS")
     return value
 

@@ -30,7 +30,7 @@ MODEL_SETTINGS = frozenset(
     "MODEL_ACCEPT_SECONDS MODEL_FIRST_TOKEN_SECONDS MODEL_GAP_SECONDS MODEL_PROVIDERS "
     "HYBRID_POLICY LOCAL_FIRST_TOKEN_SECONDS".split()
 )
-NO_SETTINGS = {field.alias or name: "" for name, field in Settings.model_fields.items()}
+NO_SETTINGS = {name.upper(): "" for name in Settings.model_fields}
 # An attack is a caller of a proxy that checks the sign-in and sets the headers.
 SIGN_IN = {"WEBSITE_AUTH_ENABLED": "true", "TRUST_SIGN_IN_HEADERS": "true", "THOUGHTS": "off"}
 

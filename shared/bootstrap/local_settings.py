@@ -11,7 +11,7 @@ from typing import Any
 from shared.settings import SHARED_FOLDER, Settings
 
 LOCAL_SETTINGS = SHARED_FOLDER.parent / "local.settings.json"
-KNOWN_NAMES = frozenset(str(field.alias) for field in Settings.model_fields.values())
+KNOWN_NAMES = frozenset(map(str.upper, Settings.model_fields))
 # Similarity from which a name is taken for a misspelt one: OPENAI_MODEL has 0.83 with
 # OPENAI_CHAT_MODEL, and AZURE_TENANT_ID, which a library reads, 0.80 with AZURE_CLIENT_ID.
 MIN_SIMILARITY = 0.82

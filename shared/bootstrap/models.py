@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from shared.bootstrap.clients import Clients, make_http_model
 from shared.bootstrap.factories import import_factory
 from shared.bootstrap.providers import make_provider, make_request_model_factory
+from shared.domain.hosts import is_loopback
 from shared.models.base import Model
 from shared.models.router import Provider, Router
 from shared.settings import Settings, SettingsError, require_settings
@@ -59,10 +60,9 @@ def is_local(url: str) -> bool:
     """Whether the host of a URL is this machine, or in a private network."""
     host = urlsplit(url).hostname or ""
     try:
-        address = ipaddress.ip_address(host)
+        return is_loopback(host) or ip_address(host).is_private
     except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-    return address.is_loopback or address.is_private
+        return False
 
 
 def _make_named_model(settings: Settings, client: Any, url: str, name: str, hint: str) -> Model:

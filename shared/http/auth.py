@@ -8,13 +8,13 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic_core import from_json
 
 from shared.domain.errors import BadRequest, Forbidden, Unauthorized
+from shared.domain.hosts import is_loopback
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
 
@@ -154,16 +154,6 @@ CROSS_SITE_MESSAGE = (
     "A page of another origin sent this request. {hint} its origin to ALLOWED_ORIGINS."
 )
 LAPTOP_HINT, HINT = "Open the page from localhost, or add", "Add"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name, or an address without brackets, is loopback."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def origin_of(url: str) -> str:

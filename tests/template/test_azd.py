@@ -171,7 +171,9 @@ def test_function_timeout_exceeds_the_answer_timeout() -> None:
     host = json.loads((ROOT / "host.json").read_text("utf-8"))
     hours, minutes, seconds = map(int, host["functionTimeout"].split(":"))
     (most,) = (
-        one.le for one in Settings.model_fields["answer_timeout_seconds"].metadata if hasattr(one, "le")
+        one.le
+        for one in Settings.model_fields["answer_timeout_seconds"].metadata
+        if hasattr(one, "le")
     )
 
     assert hours * 3600 + minutes * 60 + seconds > most

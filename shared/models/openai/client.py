@@ -31,6 +31,7 @@ from shared.domain.errors import (
     TooManyRequests,
     Unavailable,
 )
+from shared.domain.hosts import is_loopback
 from shared.models.formats.base import ERROR_CODES
 from shared.models.formats.openai import SUPPORTED_OPTIONS
 
@@ -65,8 +66,6 @@ NOT_FOUND_HINT = (
 USER_AGENT = "serverless-rag-chat"
 RAW_RESPONSE_HEADER = "x-stainless-raw-response"  # tells the SDK not to read the stream
 STREAM_OPTIONS: Any = {"headers": {RAW_RESPONSE_HEADER: "stream"}}
-# Hosts that are called without a proxy.
-LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
 # Of the SDK's two transports, aiohttp's needs a third of the CPU time for a stream.
@@ -113,6 +112,7 @@ def make_client(
         extra = {name.lower(): value for name, value in (headers or {}).items()}
         request.headers = _headers(request, len(await request.aread()), authorization | extra)
 
+    url = httpx2.URL(base_url)
     return AsyncOpenAI(
         base_url=base_url,
         api_key="set by set_headers",  # the SDK needs a value
@@ -127,7 +127,8 @@ def make_client(
                 "response": [] if patient else [_limit_retry_wait],
             },
             follow_redirects=False,
-            mounts=dict.fromkeys(LOOPBACK),
+            # This machine is called without a proxy.
+            mounts={f"all://{url.netloc.decode()}": None} if is_loopback(url.host) else None,
             timeout=httpx2.Timeout(600, connect=CONNECT_SECONDS),
         ),
     )

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr, ValidationError
 from pydantic_core import from_json
 
+from shared.domain.hosts import is_loopback
 from shared.models.providers.metadata import REFERENCE, ProviderMetadata, describe_errors
 
 IDENTITY = "${identity}"  # as a key: a token of the app's identity
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def read_list(
@@ -131,5 +131,5 @@ def _resolve_text(path: str, value: str, environment: Mapping[str, str]) -> str:
 
 def _check_trusted(url: str) -> None:
     parts = urlsplit(url)
-    if parts.scheme != "https" and parts.hostname not in LOOPBACK:
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
         raise ValueError(".url: must be https: no token goes out without TLS")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.domain.errors import Forbidden
-from shared.http.auth import CrossOriginPolicy, is_loopback, origin_of
+from shared.http.auth import CrossOriginPolicy, origin_of
 
 LAPTOP = CrossOriginPolicy(frozenset({"https://a.example"}), on_laptop=True)
 CODESPACE = CrossOriginPolicy(
@@ -21,25 +21,6 @@ def is_refused(policy: CrossOriginPolicy, method: str = "GET", **headers: str) -
     except Forbidden:
         return True
     return False
-
-
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [
-        ("localhost", True),
-        ("a.localhost", True),
-        ("127.0.0.1", True),
-        ("127.9.9.9", True),
-        ("::1", True),
-        ("notlocalhost", False),
-        ("localhost.evil.example", False),
-        ("10.0.0.1", False),
-        ("::2", False),
-        ("", False),
-    ],
-)
-def test_loopback_is_recognised_by_name_and_address(host: str, expected: bool) -> None:
-    assert is_loopback(host) is expected
 
 
 @pytest.mark.parametrize(
