@@ -21,7 +21,7 @@ from shared.http.body import MAX_CONTAINERS
 from shared.http.call import Limits, dumps
 from shared.memory.base import Memory
 from shared.protocols.exchange import App
-from shared.retrieval.search_scope import SearchScope
+from shared.protocols.openai.data_sources import SearchScope
 from tests.support.calls import ask, call, local_service
 from tests.support.fakes import FakeModel, make_rag
 from tests.support.stores import sqlite_memory
@@ -67,7 +67,7 @@ class Flow:
         model = FakeModel(max_prompt_tokens=10**9)
         scope = SearchScope(TEXTS["endpoint"], sample(TEXT), filters=True)
         rag = make_rag(model, client_prompts=True)
-        return local_service(rag, memory=self.memory, search_scope=scope)
+        return local_service(rag, memory=self.memory, configs=(scope,))
 
     def _continue(self, count: int) -> bytes:
         return dumps({"input": "a", "previous_response_id": f"resp_{self.turns[count - 1]}"})

@@ -19,12 +19,12 @@ from shared.http.call import Json, Limits, dumps, negotiate_media_type
 from shared.models.demo import best_quotes, read_excerpt, search_query
 from shared.models.formats.openai import OPENAI
 from shared.models.openai.stream_decoder import EventReader, StreamDecoder
+from shared.protocols.openai.data_sources import check_filter
 from shared.protocols.openai.request import CITATION
 from shared.protocols.opensearch.search import parse_search
 from shared.rag.citation_numbers import CitationRewriter
 from shared.rag.followups import FollowupParser
 from shared.retrieval.base import shorten_query
-from shared.retrieval.search_scope import check_filter
 from shared.text import count_tokens, extract_terms
 from tests.support.calls import call
 from tests.support.fakes import play

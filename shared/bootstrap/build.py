@@ -20,11 +20,15 @@ from shared.domain.overrides import Overrides
 from shared.http.auth import AccessPolicy, ApiKeyPolicy, CrossOriginPolicy, origin_of
 from shared.http.call import AnswerSlots, Limits
 from shared.models.router import Router
+from shared.protocols.ai_chat.routes import AiChatConfig
 from shared.protocols.exchange import App
+from shared.protocols.mcp.documents import McpConfig
+from shared.protocols.openai.data_sources import SearchScope
+from shared.protocols.opensearch.search import OpenSearchConfig
+from shared.protocols.page.routes import PageConfig
 from shared.rag.flow import Rag
 from shared.rag.prompt import read_prompts
 from shared.retrieval.base import LimitedRetriever, Retriever
-from shared.retrieval.search_scope import SearchScope
 from shared.settings import SHARED_FOLDER, Settings, SettingsError, read_settings
 from shared.telemetry.access_log import NOOP_TRACER, Tracer
 
@@ -92,9 +96,6 @@ def build(settings: Settings) -> App:
     app = App(
         files=files,
         memory=memory,
-        stores_every_chat=settings.conversations == "always",
-        chat_answers=settings.chat_answers,
-        index=settings.azure_search_index or "documents",
         rag=_make_rag(settings, models, retriever),
         access=AccessPolicy(
             settings.website_auth_enabled,
@@ -105,11 +106,8 @@ def build(settings: Settings) -> App:
             settings.chat_api_key.get_secret_value() if settings.chat_api_key else None,
             allow_anonymous=settings.on_laptop,
         ),
-        search_scope=_make_search_scope(settings),
         links=settings.link_base_url,
-        base_url=settings.base_url,
         cross_origin=_make_cross_origin_policy(settings),
-        has_page=settings.page == "on",
         answer_slots=AnswerSlots(settings.max_concurrent_answers),
         tracer=_make_tracer(settings),
         limits=Limits(
@@ -120,6 +118,7 @@ def build(settings: Settings) -> App:
             settings.body_timeout_seconds,
         ),
         health=make_health(clients, models, retriever, {"files": files, "memory": memory}),
+        configs=_configure_protocols(settings),
     )
     names = " ".join(f"{kind}={name}" for kind, name in app.health.names.items())
     log.info("start: %s%s", names, _describe_index(retriever))
@@ -144,6 +143,17 @@ def _make_rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
         settings.allow_client_prompts,
         rewrite_seconds=settings.answer_timeout_seconds / 4,
         thoughts=settings.thoughts == "on",
+    )
+
+
+def _configure_protocols(settings: Settings) -> tuple[object, ...]:
+    """Make the configurations of protocols, one a line."""
+    return (
+        AiChatConfig(settings.chat_answers, settings.conversations == "always"),
+        McpConfig(settings.base_url),
+        OpenSearchConfig(settings.azure_search_index or "documents"),
+        PageConfig(settings.page == "on"),
+        _make_search_scope(settings),
     )
 
 

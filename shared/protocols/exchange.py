@@ -37,9 +37,9 @@ from shared.http.call import (
 from shared.http.health import Health
 from shared.memory.base import Memory
 from shared.rag.flow import Rag
-from shared.retrieval.search_scope import SearchScope
 from shared.telemetry.access_log import NOOP_TRACER, AccessLog, Tracer
 
+C = TypeVar("C")
 T = TypeVar("T")
 JSON = "application/json"
 READ = ("GET", "HEAD")
@@ -63,22 +63,19 @@ class App:
     health: Health = field(default_factory=lambda: Health({}))
     files: Files | None = None  # the files that citations refer to
     memory: Memory | None = None  # stored conversations
-    # Chats are stored in `memory` although their state does not ask for it.
-    stores_every_chat: bool = False
-    chat_answers: str = "message"  # holds the answer to a chat with `session_state`
-    index: str = "documents"  # the name of the index for OpenSearch's clients
     api_key: ApiKeyPolicy = field(default_factory=ApiKeyPolicy)
-    search_scope: SearchScope = field(default_factory=SearchScope)  # for a request's data source
     links: str = ""  # the beginning of links to documents
-    # The app's own address, for absolute links of clients that are no web pages; empty if unknown.
-    base_url: str = ""
     tracer: Tracer = NOOP_TRACER
     cross_origin: CrossOriginPolicy = field(default_factory=CrossOriginPolicy)
     problems: tuple[str, ...] = ()  # sentences about wrong settings
-    has_page: bool = True
     answer_slots: AnswerSlots = field(default_factory=AnswerSlots)  # one for each answer
     # What reads the index without an answer waits for one of these.
     lookups: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(LOOKUPS_AT_ONCE))
+    configs: tuple[object, ...] = ()  # of single protocols
+
+    def config(self, kind: type[C]) -> C:
+        """Return the configuration of a protocol, by its type: without one its default."""
+        return next((each for each in self.configs if isinstance(each, kind)), None) or kind()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

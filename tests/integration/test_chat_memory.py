@@ -20,6 +20,7 @@ from shared.domain.request import ChatRequest
 from shared.http.auth import AccessPolicy
 from shared.memory.base import Conversation, Interaction, Memory, PageRequest, Turn
 from shared.memory.chat_history import EMPTY_ANSWER, NOT_CREATED, NOT_STORED, ChatHistory
+from shared.protocols.ai_chat.routes import AiChatConfig
 from shared.rag import flow
 from shared.settings import read_settings
 from tests.support.calls import (
@@ -46,6 +47,7 @@ from tests.support.fakes import (
 from tests.support.servers import LAPTOP, SAMPLES
 from tests.support.stores import FakeClock, sqlite_memory
 
+EVERY_CHAT = (AiChatConfig(stores_every_chat=True),)
 TEXT = "Dental care [plans/plus.pdf#page=2]."
 WAYS = [
     pytest.param("/chat", "sessionState", {}, id="001"),
@@ -309,7 +311,7 @@ def test_always_begins_and_continues_a_conversation(
     memory: Memory, route: str, key: str, more: Any, state: Any
 ) -> None:
     model = FakeModel(query="plus")
-    service = local_service(make_rag(model), memory=memory, stores_every_chat=True)
+    service = local_service(make_rag(model), memory=memory, configs=EVERY_CHAT)
     first = state_of(ask(chat_call(route, key, more, state, "What is in Plus?"), service), key)
     second = state_of(ask(chat_call(route, key, more, first, "And dental?"), service), key)
     ((conversation, interactions),) = contents(memory)
@@ -328,7 +330,7 @@ def test_always_begins_and_continues_a_conversation(
 def test_always_stores_no_chat_with_a_history_or_a_state_of_its_own(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
-    service = local_service(make_rag(), memory=memory, stores_every_chat=True)
+    service = local_service(make_rag(), memory=memory, configs=EVERY_CHAT)
     states: list[Any] = [7, False, [], {}, {"id": "x"}]
     texts = ("Hello?", "Yes.", "What is in Plus?")
 
@@ -342,7 +344,7 @@ def test_always_stores_no_chat_with_a_history_or_a_state_of_its_own(
 def test_always_answers_a_missing_state_in_the_current_protocol(
     memory: Memory, body: dict[str, Any]
 ) -> None:
-    service = local_service(make_rag(), memory=memory, stores_every_chat=True)
+    service = local_service(make_rag(), memory=memory, configs=EVERY_CHAT)
     got = ask(call("/chat", {**QUESTION, **body}), service)
 
     assert got.json["sessionState"] == {"conversation_id": contents(memory)[0][0].id}
@@ -351,7 +353,7 @@ def test_always_answers_a_missing_state_in_the_current_protocol(
 def test_always_continues_a_chat_that_sends_all_its_messages(memory: Memory) -> None:
     conversation, model = begin(memory, turns=1), FakeModel()
     texts = ("Hello?", "Yes.", "What is in Plus?")
-    service = local_service(make_rag(model), memory=memory, stores_every_chat=True)
+    service = local_service(make_rag(model), memory=memory, configs=EVERY_CHAT)
     got = ask(chat_call("/chat", "session_state", {}, conversation, *texts), service)
     ((_, interactions),) = contents(memory)
 
@@ -365,7 +367,7 @@ def test_always_answers_a_caller_without_an_id_and_stores_nothing(
     memory: Memory, route: str, key: str, more: Any
 ) -> None:
     for access in (AccessPolicy(True), AccessPolicy()):
-        service = local_service(make_rag(), access, memory=memory, stores_every_chat=True)
+        service = local_service(make_rag(), access, memory=memory, configs=EVERY_CHAT)
         for state in (None, "x"):
             got = ask(chat_call(route, key, more, state), service)
 
@@ -375,14 +377,14 @@ def test_always_answers_a_caller_without_an_id_and_stores_nothing(
 
 @stored_routes
 def test_always_without_memory_echoes_the_state(route: str, key: str, more: Any) -> None:
-    service = local_service(make_rag(), stores_every_chat=True)
+    service = local_service(make_rag(), configs=EVERY_CHAT)
     for state in (None, "x"):
         assert state_of(ask(chat_call(route, key, more, state), service), key) == state
 
 
 def test_always_keeps_conversations_private(memory: Memory) -> None:
     access = AccessPolicy(True)
-    service = local_service(make_rag(), access, memory=memory, stores_every_chat=True)
+    service = local_service(make_rag(), access, memory=memory, configs=EVERY_CHAT)
     first = chat_call("/chat", "session_state", {}, None, headers=ANNA)
     conversation = state_of(ask(first, service), "session_state")
     got = ask(chat_call("/chat", "session_state", {}, conversation, headers=BEN), service)
@@ -393,7 +395,7 @@ def test_always_keeps_conversations_private(memory: Memory) -> None:
 
 
 def test_always_does_not_store_a_question_to_ask(memory: Memory) -> None:
-    service = local_service(make_rag(), memory=memory, stores_every_chat=True)
+    service = local_service(make_rag(), memory=memory, configs=EVERY_CHAT)
 
     assert state_of(ask(call("/ask"), service), "session_state") is None
     assert contents(memory) == []
@@ -401,7 +403,7 @@ def test_always_does_not_store_a_question_to_ask(memory: Memory) -> None:
 
 def test_always_answers_with_a_warning_if_the_store_fails(memory: Memory) -> None:
     broken = failing(memory, errors.Unavailable(), "begin")
-    service = local_service(make_rag(), memory=broken, stores_every_chat=True)
+    service = local_service(make_rag(), memory=broken, configs=EVERY_CHAT)
     got = ask(chat_call("/chat/stream", "session_state", {}, None), service)
 
     assert state_of(got, "session_state") is None

@@ -21,7 +21,7 @@ from shared.domain.errors import BadRequest
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.protocols.exchange import App
-from shared.retrieval.search_scope import SearchScope, check_filter
+from shared.protocols.openai.data_sources import SearchScope, check_filter
 from shared.settings import read_settings
 from tests.integration.test_azure_search import PUBLIC, SELECT, app, home, signed
 from tests.support.calls import CHAT_KEY, BufferedReply, ask, call, local_service
@@ -291,7 +291,7 @@ def configured(
     searched = SearchScope(
         "https://mine.search.windows.net", "docs", private=("oids", "groups"), **more
     )
-    return local_service(make_rag(model, retriever), search_scope=searched)
+    return local_service(make_rag(model, retriever), configs=(searched,))
 
 
 def posted(service: App, /, stream: bool = False, **parameters: Any) -> BufferedReply:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from shared.app import handle_call
 from shared.bootstrap.build import build
-from shared.protocols.openai.data_sources import SEARCHES
-from shared.retrieval.search_scope import SearchScope
+from shared.protocols.openai.data_sources import SEARCHES, SearchScope
 from shared.settings import read_settings as read_settings
 from tests.integration.test_fuzz_aog import nearly_right
 from tests.support.calls import ask, call, local_service, read
@@ -97,7 +96,7 @@ searching = st.fixed_dictionaries(
 def test_hundreds_of_data_sources_near_the_right_ones_never_end_in_a_500() -> None:
     statuses: Counter[int] = Counter()
     searched = SearchScope(ENDPOINT, "docs", True, ("oids", "groups"), (0, 1, 2, 3, 4))
-    service = local_service(make_rag(), search_scope=searched)
+    service = local_service(make_rag(), configs=(searched,))
 
     @FUZZ
     @given(nearly_right(searching))

@@ -65,7 +65,7 @@ UNUSED = {
 }
 REPORT = """
 import gc, json, sys, function_app
-state = {"problems": function_app.service.problems, "collects": gc.isenabled()}
+state = {"problems": function_app.chat_app.problems, "collects": gc.isenabled()}
 print(json.dumps(state | {"exempt": gc.get_freeze_count(), "modules": sorted(sys.modules)}))
 """
 

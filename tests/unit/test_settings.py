@@ -14,6 +14,7 @@ from shared.bootstrap.build import start
 from shared.bootstrap.local_settings import describe_misspelt
 from shared.http.health import HealthReport
 from shared.protocols.exchange import App
+from shared.protocols.mcp.documents import McpConfig
 from shared.retrieval.base import Retriever
 from shared.settings import Settings, SettingsError, read_settings
 from tests.support import fakes
@@ -366,4 +367,4 @@ def test_on_laptop_needs_development_outside_azure() -> None:
     ],
 )
 def test_app_knows_its_own_address(settings: dict[str, str], url: str) -> None:
-    assert start(settings).base_url == url
+    assert start(settings).config(McpConfig).base_url == url

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,10 +18,18 @@ from shared.protocols.exchange import Exchange, Route
 from shared.protocols.handler import USAGE, ChatProtocol, read_request, respond, streams
 
 
+@dataclass(frozen=True, slots=True)
+class AiChatConfig:
+    """How the deployment answers chats of this protocol."""
+
+    answers: str = "message"  # the key of the answer to a chat with `session_state`
+    stores_every_chat: bool = False  # also those whose state does not ask for it
+
+
 async def chat(exchange: Exchange) -> Reply:
     """Answer a chat, in a stored conversation where its state names one."""
-    body = await exchange.read_body(forms=True)
-    protocol = choose_protocol(exchange.call.route, body.json, exchange.app.chat_answers)
+    answers, body = exchange.app.config(AiChatConfig).answers, await exchange.read_body(forms=True)
+    protocol = choose_protocol(exchange.call.route, body.json, answers)
     request = await read_request(exchange, protocol, body)
     if not exchange.rag.client_prompts:
         _refuse_instructions(request, "input" if protocol is INPUT else "messages")
@@ -36,11 +45,11 @@ async def chat(exchange: Exchange) -> Reply:
 ANSWERS = {"message": APPS, "output_text": OUTPUT_TEXT}
 
 
-def choose_protocol(route: str, body: Any, chat_answers: str = "message") -> ChatProtocol:
+def choose_protocol(route: str, body: Any, answers: str = "message") -> ChatProtocol:
     """Return the version of the protocol that a request uses, by its route and body.
 
     A body with `input` and no `messages` uses the newest; else `/ask`, and `/chat` with a `stream`
-    key, the oldest; else a body with `session_state` and no `sessionState` that of `chat_answers`;
+    key, the oldest; else a body with `session_state` and no `sessionState` that of `answers`;
     else the current one.
     """
     keys = body if isinstance(body, dict) else {}
@@ -50,7 +59,7 @@ def choose_protocol(route: str, body: Any, chat_answers: str = "message") -> Cha
         oldest = ASK if route == "/ask" else RAG_CHAT
         return web_component.adapt(oldest) if web_component.is_web_component(body) else oldest
     if "session_state" in keys and "sessionState" not in keys:
-        return ANSWERS[chat_answers]
+        return ANSWERS[answers]
     return CURRENT
 
 
@@ -77,7 +86,7 @@ def _history(
         if not isinstance(conversation, str | None):
             raise BadRequest("must be a string or null", field=CONVERSATION)
         owner: str | None = app.access.get_owner(headers)
-    elif app.stores_every_chat and _is_stored(exchange, protocol, request):
+    elif app.config(AiChatConfig).stores_every_chat and _is_stored(exchange, protocol, request):
         conversation, owner = state or None, app.access.find_owner(headers)
     else:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from shared.domain.citation_paths import decode_path, encode_path
@@ -20,6 +21,13 @@ MAX_TEXT = 60_000  # characters of a document: some clients take no more than 25
 # Characters of an id or a URI that names a document: to decode longer ones takes seconds.
 MAX_ID = 25_000
 NO_DOCUMENT = "There is no such document. Take an id from the results of search."
+
+
+@dataclass(frozen=True, slots=True)
+class McpConfig:
+    """What the deployment is for MCP's clients."""
+
+    base_url: str = ""  # the app's own address, for absolute links; empty if unknown
 
 
 def format_hits(sources: Iterable[Source], base_url: str) -> list[Json]:

@@ -246,6 +246,11 @@ class Request:
     message: RpcMessage
     user: User
 
+    @property
+    def base_url(self) -> str:
+        """The app's own address; empty if it is unknown."""
+        return self.exchange.app.config(documents.McpConfig).base_url
+
     def with_filters(self, overrides: Overrides = UNSET) -> Overrides:
         """Return the overrides with the security filters of the user."""
         return self.exchange.app.access.apply_filters(self.user, overrides)
@@ -265,4 +270,4 @@ class Request:
         async with self.exchange.app.lookups:
             passages = await documents.find_passages(retriever, self.user, id, overrides)
         self.exchange.record.hits = len(passages)
-        return documents.format_document(id, passages, self.exchange.app.base_url)
+        return documents.format_document(id, passages, self.base_url)

@@ -84,7 +84,7 @@ async def search(request: Request, arguments: Mapping[str, Any]) -> Reply:
     async with exchange.app.lookups:
         results = await rag.search(request.user, shorten_query(parsed.query), overrides)
     exchange.record.hits = len(results.sources)
-    hits = documents.format_hits(results.sources, exchange.app.base_url)
+    hits = documents.format_hits(results.sources, request.base_url)
     return exchange.json_reply(tools.result(request.message, {"results": hits}))
 
 
@@ -111,7 +111,7 @@ async def ask(request: Request, arguments: Mapping[str, Any]) -> Reply:
     media_types = acceptable_values(exchange.call.headers.get("accept", ""))
     if message.progress_token is None or EVENTS not in media_types:
         answer = await collect(events)
-        return exchange.json_reply(tools.answer_result(message, answer, exchange.app.base_url))
+        return exchange.json_reply(tools.answer_result(message, answer, request.base_url))
     lines = end_with_error(
         _stream(request, events),
         lambda failure: server_sent_event(exchange.write_late_error(failure)),
@@ -138,8 +138,7 @@ async def _stream(request: Request, events: Events) -> ByteStream:
         finally:
             answering.cancel()
             await asyncio.gather(answering, return_exceptions=True)
-        base_url = request.exchange.app.base_url
-        yield server_sent_event(tools.answer_result(message, answer, base_url))
+        yield server_sent_event(tools.answer_result(message, answer, request.base_url))
 
 
 TOOL_HANDLERS: Mapping[str, Callable[[Request, Mapping[str, Any]], Awaitable[Reply]]] = {

@@ -25,8 +25,7 @@ from shared.http.body import Body, InvalidField, require_object, validate
 from shared.http.call import Json
 from shared.protocols import message_json
 from shared.protocols.message_json import FAST, ContentPart, RequestToolCall, ToolChoice
-from shared.protocols.openai.data_sources import AzureSearchSource, apply_data_source
-from shared.retrieval.search_scope import DataSource
+from shared.protocols.openai.data_sources import AzureSearchSource, DataSource, apply_data_source
 
 # Parameters that are sent to the model unchanged, if it supports them.
 PARAMETERS = (

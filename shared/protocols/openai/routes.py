@@ -16,6 +16,7 @@ from shared.models.router import Router
 from shared.protocols.exchange import EVERY_METHOD, READ, Exchange, Route
 from shared.protocols.handler import USAGE, read_request, respond
 from shared.protocols.openai import response as openai_chat
+from shared.protocols.openai.data_sources import SearchScope
 from shared.rag.citation_numbers import number_citations
 
 DEPLOYMENT = "/openai/deployments/{deployment}/chat/completions"
@@ -39,7 +40,7 @@ async def chat(exchange: Exchange) -> Reply:
     request = await read_request(exchange, openai_chat.CHAT, body)
     request = _with_deployment(exchange, request)
     if data_source := request.state.data_source:
-        overrides = exchange.app.search_scope.apply(data_source, request.overrides)
+        overrides = exchange.app.config(SearchScope).apply(data_source, request.overrides)
         request = _with_known_model(exchange, replace(request, overrides=overrides))
     if not exchange.rag.client_prompts:
         request = without_instructions(request)

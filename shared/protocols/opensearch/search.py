@@ -30,6 +30,13 @@ class IndexNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True)
+class OpenSearchConfig:
+    """What the deployment is for OpenSearch's clients."""
+
+    index: str = "documents"  # the name of the one index
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFilter:
     """The fields of a hit's `_source`: those that a pattern includes and none excludes."""
 
@@ -77,7 +84,7 @@ class SearchRequest:
 async def search(exchange: Exchange) -> Json:
     """Answer a search. A model's failure stands beside the hits: clients repeat after a 503."""
     started = time.monotonic()
-    index, call = exchange.app.index, exchange.call
+    index, call = exchange.app.config(OpenSearchConfig).index, exchange.call
     if call.path and call.path != index:
         raise IndexNotFound(f"no such index [{call.path}]: the index here is {index}")
     request = parse_search(exchange.body, call.query)

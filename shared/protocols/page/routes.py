@@ -77,12 +77,21 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Vary": "Accept-Encoding",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class PageConfig:
+    """Whether the deployment has the page."""
+
+    enabled: bool = True
+
+
 NO_PAGE = "This deployment has no page (PAGE)."
 
 
 async def page(exchange: Exchange) -> Reply:
     """Answer with the page. `HEAD` also tells OpenSearch's clients that the app runs."""
-    if exchange.call.method == "HEAD" and not exchange.app.has_page:
+    if exchange.call.method == "HEAD" and not exchange.app.config(PageConfig).enabled:
         return exchange.json_reply({})
     return await _asset(exchange, "index.html")
 
@@ -93,7 +102,7 @@ async def page_file(exchange: Exchange) -> Reply:
 
 
 async def _asset(exchange: Exchange, name: str) -> Reply:
-    if not exchange.app.has_page:
+    if not exchange.app.config(PageConfig).enabled:
         raise NotFound(NO_PAGE)
     asset = await asyncio.to_thread(load_asset, name)
     if asset is None:

@@ -12,7 +12,9 @@ import pytest
 
 from shared.app import ROUTES
 from shared.bootstrap.build import build
+from shared.protocols.ai_chat.routes import AiChatConfig
 from shared.protocols.exchange import App
+from shared.protocols.mcp.documents import McpConfig
 from shared.settings import read_settings
 from tests.support.calls import JSON, QUESTION, BufferedReply, ask, call, local_service
 from tests.support.fakes import PLUS, FakeModel, FakeRetriever, make_rag
@@ -51,8 +53,9 @@ def answer_to(case: dict[str, Any], service: App | None = None) -> Any:
     """The answer to a golden file's request: JSON, or a list of it for a stream."""
     headers = JSON | case.get("headers", {})
     request = call(case["route"], case["request"], headers, path=case.get("path", ""))
-    service = service or local_service(make_rag(), base_url=ADDRESS)
-    got = ask(request, replace(service, chat_answers=case.get("chat_answers", "message")))
+    service = service or local_service(make_rag(), configs=(McpConfig(ADDRESS),))
+    answers = AiChatConfig(case.get("chat_answers", "message"))
+    got = ask(request, replace(service, configs=(*service.configs, answers)))
 
     assert got.status == case.get("status", 200)
     if case.get("done"):
@@ -85,7 +88,7 @@ def test_an_answer_is_what_the_golden_file_says(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_thoughts_off_leaves_thoughts_out_of_every_protocol(case: dict[str, Any]) -> None:
-    service = local_service(replace(make_rag(), thoughts=False), base_url=ADDRESS)
+    service = local_service(replace(make_rag(), thoughts=False), configs=(McpConfig(ADDRESS),))
 
     assert answer_to(case, service) == without_thoughts(golden_answer(case))
 

@@ -25,6 +25,7 @@ from shared.http.auth import AccessPolicy, CrossOriginPolicy
 from shared.http.call import AnswerSlots, Limits
 from shared.protocols.exchange import App
 from shared.protocols.mcp import documents, messages
+from shared.protocols.mcp.documents import McpConfig
 from shared.protocols.mcp.tools import TOOLS
 from shared.retrieval.base import WHOLE_FILE, FilePart, SearchResult, shorten_query
 from tests.support.calls import JSON, BufferedReply, ask, call, local_service, read
@@ -623,7 +624,7 @@ def test_hits_have_no_empty_text() -> None:
 
 def test_an_index_with_urls_of_its_own_keeps_them() -> None:
     foreign = replace(PLUS, title="Plus", url="https://docs.example.com/plus#2")
-    service = service_with(foreign, base_url="https://app.example.com")
+    service = service_with(foreign, configs=(McpConfig("https://app.example.com"),))
     (hit,) = call_tool("search", service, query="x")["structuredContent"]["results"]
     file = call_tool("fetch", service, id="plans/plus.pdf")["structuredContent"]
 

@@ -19,7 +19,7 @@ from shared.http.auth import AccessPolicy
 from shared.http.health import Health, HealthCheck
 from shared.models.router import Provider, Router
 from shared.protocols.exchange import App
-from shared.protocols.page.routes import FOLDER, MEDIA_TYPES
+from shared.protocols.page.routes import FOLDER, MEDIA_TYPES, PageConfig
 from shared.rag.flow import Rag
 from shared.retrieval.index_statistics import IndexStatistics
 from shared.settings import Settings
@@ -173,20 +173,20 @@ def test_other_path_is_a_404(path: str) -> None:
 
 def test_page_can_be_off() -> None:
     for route, path in (("/", ""), ("/page/{path}", "app.js")):
-        reply = get(route, path, has_page=False)
+        reply = get(route, path, configs=(PageConfig(False),))
         assert (reply.status, reply.json) == (404, {"error": "This deployment has no page (PAGE)."})
 
 
 @pytest.mark.parametrize("has_page", [True, False])
 def test_head_tells_opensearch_clients_that_the_app_runs(has_page: bool) -> None:
-    reply = Client(local_service(make_rag(), has_page=has_page), {})("HEAD", "/")
+    reply = Client(local_service(make_rag(), configs=(PageConfig(has_page),)), {})("HEAD", "/")
 
     assert (reply.status, reply.data) == (200, b"")
 
 
 def test_setting_turns_the_page_off() -> None:
-    assert laptop().has_page
-    assert not laptop(PAGE="off").has_page
+    assert laptop().config(PageConfig).enabled
+    assert not laptop(PAGE="off").config(PageConfig).enabled
 
 
 def test_laptop_is_told_what_runs() -> None:
