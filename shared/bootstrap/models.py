@@ -12,7 +12,7 @@ from shared.bootstrap.factories import import_factory
 from shared.bootstrap.providers import make_provider, make_request_model_factory
 from shared.domain.hosts import is_loopback
 from shared.models.base import Model
-from shared.models.router import Provider, Router
+from shared.models.router import Provider, Router, Side
 from shared.settings import Settings, SettingsError, require_settings
 
 DEFAULT_MODEL = "demo"
@@ -38,8 +38,9 @@ def _make_azure_openai(clients: Clients) -> Provider:
     url = clients.azure_openai_base_url + path
     hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
     model = _make_named_model(clients.settings, clients.azure_openai, url, name, hint)
-    card = {"service_source": "remote", "url": url, "auth_type": "apikey"}
-    return _single_model_provider("azure-openai", flavor, model, card)
+    return _single_model_provider(
+        "azure-openai", flavor, model, "remote", url=url, auth_type="apikey"
+    )
 
 
 def _make_openai(clients: Clients) -> Provider:
@@ -48,12 +49,9 @@ def _make_openai(clients: Clients) -> Provider:
     flavor, path = _select_api(settings)
     url = base.rstrip("/") + path
     model = _make_named_model(settings, clients.openai, url, name, "is OPENAI_API_KEY right?")
-    card = {
-        "service_source": "local" if is_local(base) else "remote",
-        "url": url,
-        "auth_type": "none" if settings.openai_api_key is None else "apikey",
-    }
-    return _single_model_provider("openai", flavor, model, card)
+    side: Side = "local" if is_local(base) else "remote"
+    auth_type = "none" if settings.openai_api_key is None else "apikey"
+    return _single_model_provider("openai", flavor, model, side, url=url, auth_type=auth_type)
 
 
 def is_local(url: str) -> bool:
@@ -89,30 +87,11 @@ def _make_named_model(settings: Settings, client: Any, url: str, name: str, hint
 
 
 def _single_model_provider(
-    name: str, flavor: str, model: Model, more: Mapping[str, Any] | None = None
+    name: str, flavor: str, model: Model, side: Side = "local", **metadata: str
 ) -> Provider:
-    """Make a provider with one model, and public metadata in the form of MODEL_PROVIDERS."""
-    card = {
-        "provider_name": name,
-        "service_name": "chat",
-        "service_source": "local",
-        "desc": "",
-        "method": "POST",
-        "url": "",
-        "flavor": flavor,
-        "properties": {
-            "max_input_tokens": model.max_prompt_tokens,
-            "supported_response_mode": ["stream", "sync"],
-        },
-        "auth_type": "none",
-        "extra_headers": {},
-        "extra_json_body": {},
-        "status": 1,
-        "models": [model.name],
-        "allow_to_select_model": True,
-        **(more or {}),
-    }
-    return Provider(name, card["service_source"], lambda _: model, (model.name,), metadata=card)
+    """Make a provider with one model, and what of its metadata is not the default."""
+    metadata = {"flavor": flavor, **metadata}
+    return Provider(name, side, lambda _: model, (model.name,), metadata=metadata)
 
 
 # The values of CHAT_MODEL. Any other is `package.module:factory`, a function Settings -> Model.

@@ -40,7 +40,7 @@ class Provider:
 
     `models` are the names of its models, the default first; empty if it has a model of any name.
     `allows_selection` is whether a request may select one. `make_model` takes the name of a model,
-    or None for the server's default. `metadata` is the provider's public description.
+    or None for the server's default. `metadata` is the rest of its public description.
     """
 
     name: str

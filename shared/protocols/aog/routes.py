@@ -6,7 +6,8 @@ import re
 from functools import partial
 
 from shared.domain.errors import NotFound
-from shared.http.call import Reply
+from shared.http.call import Json, Reply
+from shared.models.router import Provider
 from shared.protocols.aog.response import CHAT, NoSuchService
 from shared.protocols.exchange import EVERY_METHOD, READ, Exchange, Route, check_method
 from shared.protocols.handler import USAGE, read_request, respond
@@ -44,10 +45,34 @@ async def list_services(exchange: Exchange) -> Reply:
 
 async def list_providers(exchange: Exchange) -> Reply:
     """List the providers of the service, without their keys."""
-    data = [dict(provider.metadata) for provider in exchange.rag.models.providers]
+    data = [_format_provider(provider) for provider in exchange.rag.models.providers]
     exchange.identify(CHAT)
     body = {"business_code": 20000, "message": "The service providers.", "data": data}
     return exchange.json_reply(body)
+
+
+def _format_provider(provider: Provider) -> Json:
+    properties = {
+        "max_input_tokens": provider.get_model(None).max_prompt_tokens,
+        "supported_response_mode": ["stream", "sync"],
+    }
+    return {
+        "provider_name": provider.name,
+        "service_name": SERVICE,
+        "service_source": provider.side,
+        "desc": "",
+        "method": "POST",
+        "url": "",
+        "flavor": "",
+        "properties": properties,
+        "auth_type": "none",
+        "extra_headers": {},
+        "extra_json_body": {},
+        "status": int(provider.available),
+        "models": list(provider.models),
+        "allow_to_select_model": provider.allows_selection,
+        **provider.metadata,
+    }
 
 
 async def reject_version(_exchange: Exchange) -> Reply:
