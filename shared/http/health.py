@@ -19,21 +19,19 @@ log = logging.getLogger("chat")
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """The name of a component, and a check that raises a ChatError if it does not respond.
+    """A check of a component."""
 
-    `details` returns more about a component that responds, without a request; it may read a file.
-    """
-
-    name: str
-    run: Callable[[], Awaitable[None]]
+    name: str  # of the component
+    run: Callable[[], Awaitable[None]]  # raises a ChatError if it does not respond
+    # Returns more about a component that responds, without a request; it may read a file.
     details: Callable[[], Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """The results of the checks, by kind of component: error messages, and details."""
+    """The results of the checks, by kind of component."""
 
-    failing: Mapping[str, str] = field(default_factory=dict)
+    failing: Mapping[str, str] = field(default_factory=dict)  # error messages
     details: Mapping[str, Json] = field(default_factory=dict)
 
 

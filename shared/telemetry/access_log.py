@@ -28,17 +28,13 @@ Attributes = Mapping[str, AttributeValue]
 class Span(Protocol):
     """A unit of work. Its creator ends it, once."""
 
-    def start_child(self, name: str) -> Span:
-        """Start a child span."""
-        ...
+    def start_child(self, name: str) -> Span: ...
 
     def set_attributes(self, attributes: Attributes) -> None:
         """Set attributes: numbers and names, never text of the conversation."""
         ...
 
-    def add_event(self, name: str) -> None:
-        """Add an event with the current time."""
-        ...
+    def add_event(self, name: str) -> None: ...
 
     def end(self, error: str = "") -> None:
         """End the span; `error` is the name of the error if it failed."""
@@ -91,12 +87,12 @@ class AccessLog:
     id: str
     method: str
     route: str
-    dialect: str = "-"
+    dialect: str = "-"  # the name of the protocol
     status: int = 0
-    hits: int | None = None
-    tokens: int | None = None
-    outcome: str = "ok"
-    failed: bool = False
+    hits: int | None = None  # passages
+    tokens: int | None = None  # of question and answer
+    outcome: str = "ok"  # or the name of an error
+    failed: bool = False  # by a fault of the app or of a service
     span: Span = NOOP_TRACER
     first_event_seconds: float | None = None
     start_time: float = field(default_factory=time.monotonic)

@@ -29,12 +29,10 @@ class RatioSampler(Sampler):
         self._ratio = ratio
 
     def should_sample(self, *_: object, **__: object) -> SamplingResult:
-        """Decide whether to record a span."""
         is_sampled = random.random() < self._ratio
         return SamplingResult(Decision.RECORD_AND_SAMPLE if is_sampled else Decision.DROP)
 
     def get_description(self) -> str:
-        """Name the sampler for OpenTelemetry."""
         return f"RatioSampler({self._ratio})"
 
 
@@ -69,20 +67,16 @@ class OpenTelemetrySpan:
     span: trace.Span
 
     def start_child(self, name: str) -> OpenTelemetrySpan:
-        """Start a child span."""
         parent = set_span_in_context(self.span, Context())
         return OpenTelemetrySpan(self.tracer, self.tracer.start_span(name, parent))
 
     def set_attributes(self, attributes: Attributes) -> None:
-        """Set attributes."""
         self.span.set_attributes(attributes)
 
     def add_event(self, name: str) -> None:
-        """Add an event with the current time."""
         self.span.add_event(name)
 
     def end(self, error: str = "") -> None:
-        """End the span, with the name of an error if it failed."""
         if error:
             self.span.set_attribute("error.type", error)
             self.span.set_status(Status(StatusCode.ERROR))
