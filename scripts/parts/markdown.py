@@ -134,8 +134,6 @@ class Page:
                 return self.visit_table(block)
             case "fence" if block.info in COMMANDS:
                 return self.visit_commands(block)
-            case "blockquote":
-                return self.visit_blocks(block.children)
         return True
 
     def visit_item(self, item: SyntaxTreeNode) -> bool:

@@ -15,8 +15,12 @@ PATH = re.compile(r"[\w./\\-]+")
 def find_mentions(tree: Tree, removal: Removal) -> Mentions:
     """Returns the test of a text, for what has been removed from a tree so far."""
     words = [*removal.words, *removal.settings, *removal.phrases]
-    words += [re.split(r"[*{]", route)[0] for route in removal.routes if len(route) > 2]
-    pattern = re.compile("|".join(map(_bound, words)) or "(?!)")
+    left = re.findall(r"(?m) (\S*)$", str(tree.get("tests/template/functions.txt", "")))
+    routes = {re.split(r"[*{]", route)[0] for route in removal.routes}
+    routes -= {each for each in routes if any(f"/{route}".startswith(each) for route in left)}
+    in_no_url = r"(?<![\w./}])"
+    patterns = [*map(_bound, words), *(in_no_url + re.escape(each) for each in sorted(routes))]
+    pattern = re.compile("|".join(patterns) or "(?!)")
     paths = {*_suffixes(removal.paths)} - {*_suffixes(tree)}
     code = "\n".join(text for _, text in text_files(tree, ".py"))
     used = {*re.findall(r"\w+", code)} if removal.definitions else set()
@@ -49,6 +53,7 @@ def _suffixes(paths: Iterable[str]) -> Iterator[str]:
                 continue  # one word may be anything
             for start in range(end):
                 name = "/".join(parts[start:end])
-                if "/" in name or "." in name:
+                if "/" in name:
+                    yield from (name, name.removesuffix(".py").replace("/", "."))
+                elif name.startswith("requirements"):  # other names may be anybody's
                     yield name
-                    yield name.removesuffix(".py").replace("/", ".")

@@ -27,11 +27,14 @@ def remove_from_lists(tree: Tree, removal: Removal) -> None:
     for name in LISTS:
         edit(tree, name, lambda text: _without_lines(text, lambda line: line in gone))
 
-    def is_route(line: str) -> bool:
-        route = "/" + line.rpartition(" ")[2]
-        return any(fnmatchcase(route, each) for each in removal.routes)
+    def is_gone(line: str) -> bool:
+        return _matches("/" + line.rpartition(" ")[2], removal.routes)
 
-    edit(tree, "tests/template/functions.txt", lambda text: _without_lines(text, is_route))
+    edit(tree, "tests/template/functions.txt", lambda text: _without_lines(text, is_gone))
+
+
+def _matches(route: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(route, each) for each in patterns)
 
 
 def _with_folders(paths: Iterable[str]) -> set[str]:
@@ -50,7 +53,9 @@ def remove_from_requirements(tree: Tree, removal: Removal) -> None:
     line = rf"(?mi)^(?:(?:#.*\n)*(?:-r (?:\S*/)?(?:{files})|(?:{names})(?:\[.*\])? ?[=<>;].*)\n)+"
     for name, text in text_files(tree, ".txt"):
         if "requirements" in name or name == "constraints.txt":
-            tree[name] = re.sub(line, "", text)
+            head = re.match(r"#.*\n|", text)  # what the file is for
+            start = head.end() if head else 0
+            tree[name] = text[:start] + re.sub(line, "", text[start:])
 
 
 def remove_from_pyproject(tree: Tree, removal: Removal) -> None:
@@ -91,7 +96,7 @@ def remove_from_makefile(tree: Tree, removal: Removal) -> None:
 
 
 def _without_targets(text: str, tree: Tree, removal: Removal) -> str:
-    gone = _with_folders(removal.paths) - _with_folders(tree)
+    before, gone = text, _with_folders(removal.paths) - _with_folders(tree)
     modules = {re.sub(r"(/__main__)?\.py$", "", path).replace("/", ".") for path in gone}
     targets = re.findall(TARGET.format(name=r"([^\s:#=]+)"), text)
     recipes = {name: re.search(TARGET.format(name=re.escape(name)), text) for name in targets}
@@ -105,6 +110,14 @@ def _without_targets(text: str, tree: Tree, removal: Removal) -> str:
     for stamp in [name for name in targets if name.startswith("$(VENV)/")]:
         if not re.search(rf"(?m)^(?!\t).*: .*{re.escape(stamp)}(?=\s)", text):
             text = _without_target(text, stamp)
+    return _without_variables(before, text)
+
+
+def _without_variables(before: str, text: str) -> str:
+    """Without the variables that only what is gone has used."""
+    for name in re.findall(r"(?m)^(\w+) [?:]?=", text):
+        if f"$({name})" in before and f"$({name})" not in text:
+            text = re.sub(rf"(?m)^(?:#.*\n)*{name} [?:]?=.*\n(?:[ \t].*\n)*\n?", "", text)
     return text
 
 
@@ -157,8 +170,12 @@ def remove_from_yaml(tree: Tree, removal: Removal) -> None:
 def remove_from_requests(tree: Tree, removal: Removal, mentions: Mentions) -> None:
     """Remove the requests of test.http that go to a route that is gone, or mention the part."""
 
+    def is_gone(request: str) -> bool:
+        route = re.search(r"\{\{host\}\}([^\s?]*)", request)
+        return mentions(request) or bool(route and _matches(route[1], removal.routes))
+
     def change(text: str) -> str:
         requests = re.split(r"(?m)^(?=###)", text)
-        return "".join(each for each in requests if not mentions(each)).rstrip("\n") + "\n"
+        return "".join(each for each in requests if not is_gone(each)).rstrip("\n") + "\n"
 
     edit(tree, "test.http", change)

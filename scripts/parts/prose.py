@@ -89,12 +89,15 @@ def _without_clauses(sentence: str, mentions: Mentions) -> str:
     masked = mask(sentence)
     cuts = [0, *(match.end() for match in re.finditer(r";\s+", masked)), len(sentence)]
     clauses = [sentence[a:b] for a, b in pairwise(cuts)]
-    rest = [clause for clause in clauses if not mentions(clause)]
+    rest, gone = [], False
+    for clause in clauses:
+        gone = mentions(clause) or (gone and NEEDS_OTHER.match(clause.capitalize()) is not None)
+        rest += [] if gone else [clause]
     if not rest or len(rest) == len(clauses):
         return sentence
-    end = re.search(r"[.:!?]?(?=\**\s*$)", sentence)
+    end = re.search(r"([.:!?]?)\**(\s*)$", sentence)
     assert end
-    return re.sub(r";\s+$|[.:!?]?\**\s*$", "", "".join(rest), count=1) + end[0]
+    return re.sub(r";\s+$|[.:!?]?\**\s*$", "", "".join(rest), count=1) + end[1] + end[2]
 
 
 def _without_items(sentence: str, mentions: Mentions) -> str:
