@@ -19,13 +19,11 @@ from scripts.parts.removal import Removal, Tree, text_files
 
 # Pages about parts by name, and the documents that are indexed.
 NOT_PAGES = ("docs/customize.md", "shared/data/", "evals/safety/documents/", "tests/")
+# The ends of files, and what begins a comment in them.
 MARKERS = {
-    "Makefile": "#",
-    ".funcignore": "#",
-    ".yaml": "#",
-    ".yml": "#",
-    ".toml": "#",
-    ".bicep": "//",
+    ("Makefile", ".funcignore", "requirements.txt", ".yaml", ".yml", ".toml"): "#",
+    ("-dev.txt", "-eval.txt", "-ingest.txt", "-local.txt"): "#",
+    (".bicep",): "//",
 }
 
 
@@ -43,8 +41,8 @@ def remove_elsewhere(tree: Tree, removal: Removal) -> None:
         remove(tree, removal)
     mentions = find_mentions(tree, removal)
     remove_from_requests(tree, removal, mentions)
-    for ending, marker in MARKERS.items():
-        for name, text in text_files(tree, ending):
+    for endings, marker in MARKERS.items():
+        for name, text in text_files(tree, *endings):
             if name != "parts.toml":
                 tree[name] = remove_from_comments(text, marker, mentions)
     pages = [name for name, _ in text_files(tree, ".md") if not name.startswith(NOT_PAGES)]

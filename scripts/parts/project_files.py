@@ -53,7 +53,7 @@ def remove_from_requirements(tree: Tree, removal: Removal) -> None:
     line = rf"(?mi)^(?:(?:#.*\n)*(?:-r (?:\S*/)?(?:{files})|(?:{names})(?:\[.*\])? ?[=<>;].*)\n)+"
     for name, text in text_files(tree, ".txt"):
         if "requirements" in name or name == "constraints.txt":
-            head = re.match(r"#.*\n|", text)  # what the file is for
+            head = re.match(r"#.*\n(?=#)", text)  # what the file is for
             start = head.end() if head else 0
             tree[name] = text[:start] + re.sub(line, "", text[start:])
 

@@ -10,7 +10,8 @@ Span = tuple[int, int]
 Mentions = Callable[[str], bool]  # whether a text mentions what is gone
 
 # Their content does not end a sentence or an item.
-OPAQUE = re.compile(r"`[^`]*`|\]\([^)]*\)|\b(?:e\.g|i\.e|etc)\.")
+OPAQUE = re.compile(r"`[^`]*`|!\[[^]]*\]|\]\([^)]*\)|\b(?:e\.g|i\.e|etc)\.")
+LINK = re.compile(r"\[[^]]*\]\([^)]*\)")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=\S)")
 # How a sentence begins that needs the one before.
 NEEDS_OTHER = re.compile(r"(So|It|Its|Their|This|These|They|Then|There|Both|Otherwise|Such|Nor)\b")
@@ -41,6 +42,8 @@ def remove_mentions(text: str, mentions: Mentions) -> str:
         needs_gone = kept and not kept[-1] and NEEDS_OTHER.match(part)
         kept.append("" if needs_gone else reduce_sentence(part, mentions))
     rest = "".join(kept).strip()
+    if not re.search(r"\w", LINK.sub("", rest)):
+        return ""
     if kept and parts[0] != kept[0] and not rest.startswith(("`", "[", "*")):
         rest = rest[:1].upper() + rest[1:] if text[:1].isupper() else rest
     return rest

@@ -40,8 +40,8 @@ def test_docs_and_comments_do_not_mention_it(name: str) -> None:
     mentions = find_mentions(tree, removal)
     files = pages(tree) | {path: text for path, text in text_files(tree, ".http")}
     lines = [f"{path}: {line}" for path, text in files.items() for line in text.split("\n")]
-    for ending, marker in MARKERS.items():
-        for path, text in text_files(tree, ending):
+    for endings, marker in MARKERS.items():
+        for path, text in text_files(tree, *endings):
             comments = re.findall(rf"(?m)(?:^|\s){marker} .*|@description.*", text)
             lines += [f"{path}: {line}" for line in comments if path != "parts.toml"]
 
