@@ -35,7 +35,6 @@ from shared.domain.errors import (
 )
 from shared.domain.events import Source
 from shared.domain.overrides import Overrides
-from shared.retrieval.base import LimitedRetriever
 from shared.settings import Settings, SettingsError
 from shared.telemetry.access_log import quiet_libraries
 
@@ -101,7 +100,7 @@ async def _open_drafter(settings: Settings) -> AsyncGenerator[Drafter]:
         model = make_router(clients).default
         if model.name == DEFAULT_MODEL:
             raise UsageError(NO_MODEL)
-        retriever = LimitedRetriever(make_retriever(clients))
+        retriever = make_retriever(clients)
         await retriever.ready()
         yield Drafter(model, retriever, Overrides(top=settings.default_top))
     finally:

@@ -28,7 +28,7 @@ from shared.protocols.opensearch.search import OpenSearchConfig
 from shared.protocols.page.routes import PageConfig
 from shared.rag.flow import Rag
 from shared.rag.prompt import read_prompts
-from shared.retrieval.base import LimitedRetriever, Retriever
+from shared.retrieval.base import Retriever
 from shared.settings import SHARED_FOLDER, Settings, SettingsError, read_settings
 from shared.telemetry.access_log import NOOP_TRACER, Tracer
 
@@ -136,7 +136,7 @@ def _describe_index(retriever: Retriever) -> str:
 
 def _make_rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
     return Rag(
-        LimitedRetriever(retriever),
+        retriever,
         models,
         read_prompts(SHARED_FOLDER / "rag" / "prompts"),
         Overrides(top=settings.default_top, temperature=settings.default_temperature),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from shared.domain.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
 from shared.domain.events import Delta, Done
-from shared.models.base import Model, ModelProxy, ModelStream, Prompt
+from shared.models.base import Model, ModelStream, Prompt
 
 T = TypeVar("T")
 
@@ -20,43 +20,36 @@ log = logging.getLogger("chat")
 
 @dataclass(frozen=True, slots=True)
 class FallbackOptions:
-    """The fallback model, and when it replaces the first one.
-
-    The first model has `seconds` to its first token. `on_failure` and `on_answer` are called with
-    its result. `provider_names` are those of both models, for the log line and the note.
-    """
+    """The fallback model, and when it replaces the first one."""
 
     model: Model
-    seconds: float
-    on_failure: Callable[[ChatError], None]
-    on_answer: Callable[[], None]
-    provider_names: tuple[str, str]
+    seconds: float  # that the first model has to its first token
+    on_failure: Callable[[ChatError], None]  # gets the failure of the first model
+    on_answer: Callable[[], None]  # is called with the first token of the first model
+    provider_names: tuple[str, str]  # of both models, for the log line and the note
     request_id: str = ""
 
 
 @dataclass(slots=True)
 class SelectedModel:
-    """The model of a request and its fallback. `notes` are sentences on which model was used."""
+    """The model of a request and its fallback."""
 
     model: Model
     fallback: FallbackOptions | None = None
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # sentences on which model was used
 
-    async def run_with_fallback(self, attempt: Callable[[Model], Awaitable[T]]) -> T:
-        """Call `attempt` with the model and, if it fails, with the fallback.
+    async def run_with_fallback(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Call `attempt`, which uses the model, and again with the fallback if it fails.
 
         A question that a content filter flags is not sent to the fallback. Raises ChatErrors.
         """
-        options = self.fallback
-        if options is None:
-            return await attempt(self.model)
         try:
-            return await attempt(FirstTokenModel(self.model, options))
-        except ContentFiltered:
-            raise
+            return await attempt()
         except ChatError as failure:
+            if self.fallback is None or isinstance(failure, ContentFiltered):
+                raise
             self.fall_back(failure)
-            return await attempt(self.model)
+            return await attempt()
 
     def fall_back(self, failure: ChatError) -> None:
         """Replace the model by its fallback, if it has one, because of `failure`."""
@@ -77,27 +70,17 @@ class SelectedModel:
         self.model, self.fallback = options.model, None
         self.notes.append(f"{second} was asked instead of {first} ({name}).")
 
+    async def open(self, prompt: Prompt, stack: AsyncExitStack) -> ModelStream:
+        """Open the model until `stack` is closed. Raises ChatErrors.
 
-@dataclass(frozen=True)
-class FirstTokenModel(ModelProxy):
-    """A model whose `open` is entered with its first event, so that a late failure is one of it."""
-
-    options: FallbackOptions
-
-    @asynccontextmanager
-    async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
-        """Open the model; entered with its first event. Raises DeadlineExceeded, ChatErrors."""
-        async with AsyncExitStack() as stack:
-            first, stream = await self._open_to_first_event(prompt, stack)
-            self.options.on_answer()
-            yield await stack.enter_async_context(aclosing(_prepend(first, stream)))
-
-    async def _open_to_first_event(
-        self, prompt: Prompt, stack: AsyncExitStack
-    ) -> tuple[Delta | Done, ModelStream]:
+        With a fallback, this includes the first event: a failure until then is raised here.
+        """
+        options = self.fallback
+        if options is None:
+            return await stack.enter_async_context(self.model.open(prompt))
+        # A model without streaming has no limit here: its first event is the whole answer.
+        seconds = None if "streaming" in self.model.limits else options.seconds
         try:
-            # A model without streaming has no limit here: its first event is the whole answer.
-            seconds = None if "streaming" in self.limits else self.options.seconds
             async with asyncio.timeout(seconds) as limit:
                 stream = await stack.enter_async_context(self.model.open(prompt))
                 first = await anext(stream, None)
@@ -107,7 +90,8 @@ class FirstTokenModel(ModelProxy):
             raise DeadlineExceeded(cause="no first token in time") from None
         if first is None:
             raise Unavailable("The model's answer broke off. Ask again.")
-        return first, stream
+        options.on_answer()
+        return await stack.enter_async_context(aclosing(_prepend(first, stream)))
 
 
 async def _prepend(first: Delta | Done, rest: ModelStream) -> ModelStream:

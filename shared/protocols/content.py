@@ -22,7 +22,7 @@ from shared.files.headers import (
 from shared.http.call import Call, Reply, cancel_on_disconnect
 from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Route
-from shared.retrieval.base import Retriever
+from shared.retrieval.base import Retriever, can_be_indexed
 
 HEAD = 64 * 1024  # bytes of a text that its charset is guessed from
 
@@ -85,7 +85,8 @@ async def _name(exchange: Exchange, retriever: Retriever) -> str:
     user = access.get_user(call.headers)
     overrides = access.apply_filters(user, UNSET)
     for candidate in candidates(call.path):
-        if await retriever.readable(user, encode_path(candidate), overrides):
+        name = encode_path(candidate)
+        if can_be_indexed(name) and await retriever.readable(user, name, overrides):
             return candidate
     raise NotFound
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 from shared.domain.errors import (
@@ -191,9 +190,9 @@ class Exchange:
         self.record.record_failure(failure)
         return failure
 
-    @cached_property
+    @property
     def rag(self) -> Rag:
-        """The parts of an answer, traced after `start_span`. Raises Misconfigured."""
+        """The parts of an answer. Raises Misconfigured."""
         if self.app.rag is None:
             raise Misconfigured
         return self.app.rag
@@ -202,7 +201,8 @@ class Exchange:
         """Start the span of this call, which ends with the log line. Raises Misconfigured."""
         call, tracer = self.call, self.app.tracer
         self.record.span = tracer.start_request(f"{call.method} {call.route}", call.headers)
-        self.rag = replace(self.rag, span=self.record.span)
+        if self.app.rag is None:
+            raise Misconfigured
 
     def take_slot(self) -> None:
         """Take one of the slots for answers until the end of the reply.

@@ -122,9 +122,16 @@ async def respond(
     """Answer a request, whole or as a stream."""
     deadline, call = exchange.deadline, exchange.call
     model_deadline = deadline - (exchange.app.limits.storage_seconds if history else 0)
-    options = StreamOptions(request, exchange.record, deadline, model_deadline, history, transforms)
-    rag = replace(exchange.rag, prompt_builder=protocol.prompt_builder)
-    events = stream_answer(rag, options)
+    options = StreamOptions(
+        request,
+        exchange.record,
+        deadline,
+        model_deadline,
+        history,
+        transforms,
+        protocol.prompt_builder,
+    )
+    events = stream_answer(exchange.rag, options)
     if not streams(exchange):
         whole = await cancel_on_disconnect(collect(events), call.is_disconnected)
         return exchange.json_reply(protocol.write_answer(request, whole))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from shared.domain.concurrency import run_in_thread_if, with_deadline
+from shared.domain.concurrency import with_deadline
 from shared.domain.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
-from shared.domain.events import Context, Delta, Done, Events, ExcludedSource, Source, Step, collect
+from shared.domain.events import Context, Done, Events, ExcludedSource, Source, Step, collect
 from shared.domain.overrides import Overrides
 from shared.domain.request import ChatRequest, User
 from shared.memory.chat_history import AnswerStore
@@ -24,9 +24,8 @@ from shared.models.router import ModelSelection, Router
 from shared.rag import prompt as prompts
 from shared.rag.followups import extract_followups
 from shared.rag.prompt import COMPOSED, PromptBuilder
-from shared.rag.tracing import child_span, trace_models
-from shared.retrieval.base import Retriever, SearchResult, shorten_query
-from shared.telemetry.access_log import NOOP_TRACER, AccessLog, Span
+from shared.retrieval.base import Retriever, SearchResult, check_lengths, shorten_query
+from shared.telemetry.access_log import NOOP_TRACER, AccessLog, Attributes, Span, child_span
 
 LARGE = 32_000  # characters, which take about as long as the start of a few threads
 MAX_QUERY_LENGTH = 1000  # characters; a longer rewrite of a question is of no use
@@ -40,69 +39,50 @@ log = logging.getLogger("chat")
 
 @dataclass(frozen=True, slots=True)
 class Rag:
-    """What answers are made with: the adapters, the prompts, the defaults.
-
-    All of a rewrite may take `rewrite_seconds`. Without `thoughts` no answer shows its steps, and
-    nobody can read the instructions.
-    Searches and models are traced in child spans of `span`.
-    """
+    """What answers are made with: the adapters, the prompts, the defaults."""
 
     retriever: Retriever
     models: Router
     prompts: prompts.Prompts
     defaults: Overrides
-    client_prompts: bool = False
-    rewrite_seconds: float = 30
-    thoughts: bool = True
-    prompt_builder: PromptBuilder = COMPOSED
-    span: Span = NOOP_TRACER
+    client_prompts: bool = False  # whether a request may replace the instructions
+    rewrite_seconds: float = 30  # that all of a rewrite may take
+    thoughts: bool = True  # if not, no answer shows its steps, and nobody reads the instructions
 
     @property
     def model(self) -> Model:
         """The model of a request without options."""
         return self.models.default
 
-    def select_model(self, selection: ModelSelection) -> SelectedModel:
-        """Select the model of a request. Raises ChatErrors."""
-        return trace_models(self.models.select(selection), self.span)
-
-    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
-        """Search for passages. Raises ChatErrors."""
-        with child_span(self.span, "search") as span:
-            span.set_attributes({"chat.index": self.retriever.name})
+    async def search(
+        self, user: User, query: str, overrides: Overrides, parent: Span = NOOP_TRACER
+    ) -> SearchResult:
+        """Search for passages, in a child span of `parent`. Raises ChatErrors."""
+        check_lengths(query, overrides)
+        with child_span(parent, "search", {"chat.index": self.retriever.name}) as span:
             results = await self.retriever.search(user, query, overrides)
             span.set_attributes({"chat.hits": len(results.sources)})
         return results
 
-    def fit_request(
-        self, request: ChatRequest, model: Model
-    ) -> tuple[ChatRequest, tuple[str, ...]]:
-        """Return the request with defaults and only what the model supports, and notes on that."""
-        fitted, notes = fit_to_model(request, model, self.client_prompts)
-        overrides = fitted.overrides.with_defaults(self.defaults)
-        return replace(fitted, overrides=overrides), notes
-
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """How the answer to one request is streamed. Deadlines are times of the event loop's clock.
-
-    `model_deadline` is before `deadline` if the answer is stored in `history`. `transforms` are
-    those of the request's protocol: each takes the events of an answer and returns events.
-    """
+    """How the answer to one request is streamed. Deadlines are times of the event loop's clock."""
 
     request: ChatRequest
-    record: AccessLog
+    record: AccessLog  # of the request, with its span
     deadline: float
-    model_deadline: float
+    model_deadline: float  # before `deadline` if the answer is stored in `history`
     history: AnswerStore | None = None
+    # Those of the request's protocol: each takes the events of an answer and returns events.
     transforms: Sequence[Callable[[Events], Events]] = ()
+    prompt_builder: PromptBuilder = COMPOSED
 
 
 def stream_answer(rag: Rag, options: StreamOptions) -> Events:
     """Answer a request as a stream of events, through its transforms in their order."""
     request, history = options.request, options.history
-    events = answer(rag, request)
+    events = answer(rag, request, options.prompt_builder, options.record.span)
     # First, so that the others send what they hold back when the model's time is over.
     events = with_deadline(options.model_deadline, events)
     # Before storing, so that the stored text has no marked questions.
@@ -121,28 +101,48 @@ def stream_answer(rag: Rag, options: StreamOptions) -> Events:
     return options.record.observe(events)
 
 
-async def answer(rag: Rag, request: ChatRequest) -> Events:
+@dataclass(frozen=True, slots=True)
+class AnswerInputs:
+    """What one answer is made with."""
+
+    rag: Rag
+    request: ChatRequest
+    selected: SelectedModel
+    prompt_builder: PromptBuilder
+    span: Span  # the parent of the spans of its search and its models
+
+    def fit_request(self) -> tuple[ChatRequest, tuple[str, ...]]:
+        """Return the request with defaults and only what the model supports, and notes on that."""
+        model, client_prompts = self.selected.model, self.rag.client_prompts
+        fitted, notes = fit_to_model(self.request, model, client_prompts)
+        overrides = fitted.overrides.with_defaults(self.rag.defaults)
+        return replace(fitted, overrides=overrides), notes
+
+
+async def answer(
+    rag: Rag,
+    request: ChatRequest,
+    prompt_builder: PromptBuilder = COMPOSED,
+    span: Span = NOOP_TRACER,
+) -> Events:
     """Answer a request as a stream: one Context, any Deltas, one Done.
 
     Everything that can be refused is refused before the Context. A failure is an exception, one
     of the ChatErrors where the caller can know why.
     """
-    overrides = request.overrides
-    selected = rag.select_model(
-        ModelSelection(
-            overrides.hybrid_policy, overrides.model, request.remote, request.metadata.id
-        )
+    overrides, metadata = request.overrides, request.metadata
+    selected = rag.models.select(
+        ModelSelection(overrides.hybrid_policy, overrides.model, request.remote, metadata.id)
     )
+    inputs = AnswerInputs(rag, request, selected, prompt_builder, span)
     query, results = request.question, NO_RESULTS
     if request.grounding != "none":
-        query, overrides = await resolve_query(rag, request, selected)
+        query, overrides = await resolve_query(inputs)
         query = shorten_query(query)
-        results = await rag.search(request.metadata.user, query, overrides)
+        results = await rag.search(metadata.user, query, overrides, span)
         results = replace(results, notes=(*image_notes(request, selected.model), *results.notes))
     async with AsyncExitStack() as stack:
-        started = await selected.run_with_fallback(
-            partial(start_answer, rag, request, results, stack)
-        )
+        started = await selected.run_with_fallback(partial(start_answer, inputs, results, stack))
         context = make_context(query, started, (*request.notes, *selected.notes))
         if not rag.thoughts:
             context = replace(context, instructions="")
@@ -153,38 +153,47 @@ async def answer(rag: Rag, request: ChatRequest) -> Events:
 
 @dataclass(frozen=True, slots=True)
 class StartedAnswer:
-    """An answer that a model has begun: the request as fitted to the model, with notes on that,
-    the search results, the prompt and the events."""
+    """An answer that a model has begun."""
 
     model: Model
-    request: ChatRequest
-    notes: tuple[str, ...]
+    request: ChatRequest  # as fitted to the model
+    notes: tuple[str, ...]  # on that
     results: SearchResult
     built: prompts.BuiltPrompt
     events: Events
 
 
 async def start_answer(
-    rag: Rag, request: ChatRequest, results: SearchResult, stack: AsyncExitStack, model: Model
+    inputs: AnswerInputs, results: SearchResult, stack: AsyncExitStack
 ) -> StartedAnswer:
     """Call a model for the answer. Raises ChatErrors, the model's refusals among them."""
-    fitted, notes = rag.fit_request(request, model)
+    model, texts = inputs.selected.model, inputs.rag.prompts
+    fitted, notes = inputs.fit_request()
     if "images" in model.limits:
         results = replace(results, sources=drop_images(results.sources))
-    build = partial(rag.prompt_builder.build, fitted, rag.prompts, model, results.sources)
-    built = await run_in_thread_if(is_large(fitted, results.sources), build)
-    events = await open_stream(model, built.prompt, stack)
+    build = partial(inputs.prompt_builder.build, fitted, texts, model, results.sources)
+    large = is_large(fitted, results.sources)
+    built = await asyncio.to_thread(build) if large else build()
+    stream = open_stream(inputs.selected, built.prompt, inputs.span)
+    events = await stack.enter_async_context(stream)
     return StartedAnswer(model, fitted, notes, results, built, events)
 
 
-async def open_stream(model: Model, prompt: Prompt, stack: AsyncExitStack) -> Events:
-    """Return the events of a model's answer, open until `stack` is closed. Raises its refusal."""
-    try:
-        stream = await stack.enter_async_context(model.open(prompt))
-    except ChatError as failure:
-        failure.from_model = True
-        raise
-    return await stack.enter_async_context(aclosing(check_stream(stream)))
+@asynccontextmanager
+async def open_stream(
+    selected: SelectedModel, prompt: Prompt, parent: Span
+) -> AsyncIterator[Events]:
+    """Open the stream of a model, in a child span of `parent`. Entered when the model accepts."""
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": selected.model.name}
+    with child_span(parent, prompt.task, attributes) as span:
+        async with AsyncExitStack() as stack:
+            try:
+                stream = await selected.open(prompt, stack)
+            except ChatError as failure:
+                failure.from_model = True
+                raise
+            span.add_event("accepted")
+            yield await stack.enter_async_context(aclosing(check_stream(stream, span)))
 
 
 def make_context(query: str, started: StartedAnswer, earlier_notes: Sequence[str]) -> Context:
@@ -213,17 +222,17 @@ def make_context(query: str, started: StartedAnswer, earlier_notes: Sequence[str
     )
 
 
-async def resolve_query(
-    rag: Rag, request: ChatRequest, selected: SelectedModel
-) -> tuple[str, Overrides]:
+async def resolve_query(inputs: AnswerInputs) -> tuple[str, Overrides]:
     """Rewrite the question, or return it unchanged if no model rewrites it in time.
 
     A note says so, and the log has the cause. Raises what fails before a model is called.
     """
+    request, selected = inputs.request, inputs.selected
     try:
         # Nothing is rewritten without turns before the question.
-        async with asyncio.timeout(rag.rewrite_seconds if request.history else None) as limit:
-            return await selected.run_with_fallback(partial(rewrite_question, rag, request))
+        seconds = inputs.rag.rewrite_seconds if request.history else None
+        async with asyncio.timeout(seconds) as limit:
+            return await selected.run_with_fallback(partial(rewrite_question, inputs))
     except TimeoutError:
         if not limit.expired():  # not this time limit
             raise
@@ -236,25 +245,28 @@ async def resolve_query(
     why, cause = type(failure).__name__, failure.cause or failure.message
     log.warning("request id=%s rewrite %s: %s", request.metadata.id, why, cause)
     selected.notes.append(NOT_REWRITTEN.format(why=why))
-    fitted, _ = rag.fit_request(request, selected.model)
+    fitted, _ = inputs.fit_request()
     return fitted.question, fitted.overrides
 
 
-async def rewrite_question(rag: Rag, request: ChatRequest, model: Model) -> tuple[str, Overrides]:
+async def rewrite_question(inputs: AnswerInputs) -> tuple[str, Overrides]:
     """Return a search query that makes sense without the history, and the overrides of the search.
 
     Raises TooLong if the model could not answer the question in any case, before it is called.
     """
-    fitted, _ = rag.fit_request(request, model)
+    model, texts = inputs.selected.model, inputs.rag.prompts
+    fitted, _ = inputs.fit_request()
     large = is_large(fitted)
-    room = partial(rag.prompt_builder.room, fitted, rag.prompts, model)
-    await run_in_thread_if(large, room)
+    if large:
+        await asyncio.to_thread(inputs.prompt_builder.room, fitted, texts, model)
+    else:
+        inputs.prompt_builder.room(fitted, texts, model)
     if not fitted.history:
         return fitted.question, fitted.overrides
-    build = partial(prompts.build_rewrite_prompt, fitted, rag.prompts, model)
-    prompt = await run_in_thread_if(large, build)
-    async with AsyncExitStack() as stack:
-        rewrite = await collect(await open_stream(model, prompt, stack))
+    build = partial(prompts.build_rewrite_prompt, fitted, texts, model)
+    prompt = await asyncio.to_thread(build) if large else build()
+    async with open_stream(inputs.selected, prompt, inputs.span) as events:
+        rewrite = await collect(events)
     query = " ".join(rewrite.content.split()).strip('"')
     # "0" is how the prompt lets the model say that it cannot write one.
     usable = query not in ("", "0") and len(query) <= MAX_QUERY_LENGTH
@@ -310,24 +322,40 @@ def omission_notes(results: SearchResult, built: prompts.BuiltPrompt) -> Iterato
         yield f"{number} of the images found did not fit the model and were left out."
 
 
-async def check_stream(stream: ModelStream) -> Events:
-    """Yield a model's events up to its Done.
+async def check_stream(stream: ModelStream, span: Span = NOOP_TRACER) -> Events:
+    """Yield a model's events up to its Done; `span` gets its first token and its usage.
 
     Raises ContentFiltered if the model's filter stopped it, Unavailable if it broke off or is too
     long.
     """
-    length = AnswerLength()
+    length, waiting = AnswerLength(), True
     try:
         async with aclosing(stream):
             async for event in stream:
-                if isinstance(event, Delta):
-                    length.add(event)
-                elif event.finish_reason == "content_filter":
-                    raise ContentFiltered
-                yield event
                 if isinstance(event, Done):
+                    span.set_attributes(done_attributes(event))
+                    if event.finish_reason == "content_filter":
+                        raise ContentFiltered
+                    yield event
                     return
+                if waiting:
+                    waiting = False
+                    span.add_event("first token")
+                length.add(event)
+                yield event
         raise Unavailable("The model's answer broke off. Ask again.")
     except ChatError as failure:
         failure.from_model = True
         raise
+
+
+def done_attributes(done: Done) -> Attributes:
+    """Return the attributes of the end of a stream, by OpenTelemetry's names."""
+    attributes: Attributes = {"gen_ai.response.finish_reason": done.finish_reason}
+    if done.usage is None:
+        return attributes
+    return {
+        **attributes,
+        "gen_ai.usage.input_tokens": done.usage.prompt_tokens,
+        "gen_ai.usage.output_tokens": done.usage.completion_tokens,
+    }

@@ -168,53 +168,21 @@ def distinct(sources: Iterable[Source]) -> Iterator[Source]:
             yield source
 
 
-class LimitedRetriever:
-    """A Retriever that checks the length of each text before it calls another one."""
-
-    def __init__(self, retriever: Retriever) -> None:
-        self.retriever, self.name = retriever, retriever.name
-
-    async def ready(self) -> None:
-        """Check the wrapped retriever."""
-        await self.retriever.ready()
-
-    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
-        """Search the wrapped retriever. Raises BadRequest for a text that is too long."""
-        _check_length("query", query, MAX_QUERY)
-        _check_length("include_category", overrides.include_category, MAX_SEARCH_TEXT)
-        _check_length("exclude_category", overrides.exclude_category, MAX_SEARCH_TEXT)
-        return await self.retriever.search(user, query, overrides)
-
-    async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
-        """Whether the file is readable; False for a name that is too long for any index."""
-        if len(sourcefile) > MAX_SEARCH_TEXT:
-            return False
-        return await self.retriever.readable(user, sourcefile, overrides)
-
-    async def list_passages(
-        self, user: User, sourcefile: str, overrides: Overrides, part: FilePart = WHOLE_FILE
-    ) -> tuple[Source, ...]:
-        """The passages of the file; none for a name that is too long for any index."""
-        if len(sourcefile) > MAX_SEARCH_TEXT:
-            return ()
-        return await self.retriever.list_passages(user, sourcefile, overrides, part)
-
-    async def list_files(
-        self, user: User, overrides: Overrides, after: str, limit: int
-    ) -> tuple[str, ...]:
-        """The files of the wrapped retriever; none after a name that is too long for any index."""
-        if len(after) > MAX_SEARCH_TEXT:
-            return ()
-        return await self.retriever.list_files(user, overrides, after, limit)
-
-    def statistics(self) -> IndexStatistics | None:
-        """The statistics of the wrapped retriever."""
-        return self.retriever.statistics()
+def check_lengths(query: str, overrides: Overrides) -> None:
+    """Raise BadRequest for a text of a search that is too long for any retriever."""
+    limits = (
+        ("query", query, MAX_QUERY),
+        ("include_category", overrides.include_category, MAX_SEARCH_TEXT),
+        ("exclude_category", overrides.exclude_category, MAX_SEARCH_TEXT),
+    )
+    for field, text, limit in limits:
+        if text is not None and len(text) > limit:
+            raise BadRequest(f"must have {limit} characters at most", field=field)
 
 
-def _check_length(field: str, text: str | None, limit: int) -> None:
-    if text is not None and len(text) > limit:
-        raise BadRequest(f"must have {limit} characters at most", field=field)
+def can_be_indexed(sourcefile: str) -> bool:
+    """Whether an index can have a file of this name: no retriever is called for a longer one."""
+    return len(sourcefile) <= MAX_SEARCH_TEXT
 
 
 @dataclass(frozen=True, slots=True)

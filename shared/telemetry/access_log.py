@@ -11,8 +11,9 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Mapping
-from contextlib import aclosing
+from asyncio import CancelledError
+from collections.abc import Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -72,6 +73,24 @@ class NoopTracer:
 
 
 NOOP_TRACER = NoopTracer()
+
+
+@contextmanager
+def child_span(parent: Span, name: str, attributes: Attributes) -> Iterator[Span]:
+    """Start a span around a block, and end it however the block ends."""
+    span = parent.start_child(name)
+    span.set_attributes(attributes)
+    try:
+        yield span
+    except (CancelledError, GeneratorExit):  # client gone or deadline: the parent says which
+        span.set_attributes({"chat.outcome": "broken off"})
+        span.end()
+        raise
+    except BaseException as failure:
+        span.end(type(failure).__name__)
+        raise
+    span.end()
+
 
 # Libraries that log every request at INFO, with URL and headers.
 WARNINGS_ONLY = ("azure.monitor", "httpx2", "openai")

@@ -17,7 +17,7 @@ from shared.domain.errors import Unsupported
 from shared.domain.events import Source
 from shared.domain.overrides import UNSET, Overrides
 from shared.domain.request import User
-from shared.retrieval.base import FilePart, LimitedRetriever, Retriever, SearchResult
+from shared.retrieval.base import FilePart, Retriever, SearchResult
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.retrieval.sqlite.schema import IndexMeta
 from tests.support.retrievers import (
@@ -180,15 +180,6 @@ def test_any_name_is_found_as_its_citation_encodes_it(
         assert ids(run(read(name))) == ["right"]
 
 
-def test_a_name_that_is_too_long_for_any_index_has_no_passages(
-    make: MakeIndex, tmp_path: Path
-) -> None:
-    name = "x" * 3000
-    with make([passage(name, 0, "1")], tmp_path) as run:
-        assert run(read(name)) == ()
-        assert run(lambda index: index.list_files(NOBODY, BOTH, "a" * 3000, 5)) == ()
-
-
 def pages(user: User, limit: int) -> Work:
     """Read all pages of the names of files."""
 
@@ -269,7 +260,7 @@ class MinimalRetriever(Retriever):
 
 
 def test_a_search_of_ones_own_need_not_read_files() -> None:
-    index = LimitedRetriever(MinimalRetriever())
+    index = MinimalRetriever()
 
     assert asyncio.run(index.list_files(NOBODY, UNSET, "", 5)) == ()
     with pytest.raises(Unsupported, match="search it instead"):

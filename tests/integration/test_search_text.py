@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shared.bootstrap.build import build
+from shared.domain.citation_paths import encode_path
 from shared.domain.errors import BadRequest
 from shared.domain.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.domain.request import User
+from shared.files.folder import FolderFiles
 from shared.protocols.exchange import App
-from shared.retrieval.base import MAX_QUERY, LimitedRetriever, shorten_query
+from shared.retrieval.base import MAX_QUERY, shorten_query
 from shared.settings import read_settings
 from tests.support.calls import BufferedReply, ask, call, local_service
 from tests.support.fakes import PLUS, FakeModel, FakeRetriever, make_rag
@@ -21,6 +25,8 @@ from tests.support.servers import SAMPLES
 
 LONG = "first " + "x" * 5000 + " last"
 CUT = LONG[:1000] + " \u2026 " + LONG[-1000:]
+TOO_LONG = "x" * (MAX_SEARCH_TEXT + 1)
+CURSOR = base64.urlsafe_b64encode(f"after:{TOO_LONG}".encode()).decode()
 MARKS = "a" + "\u0345" * 2000 + "\u0323" * 2000  # 4,001 characters
 
 
@@ -117,18 +123,37 @@ def test_no_protocol_exceeds_the_limit(field: str, query: str, overrides: Overri
     assert app.rag is not None
 
     with pytest.raises(BadRequest) as refused:
-        asyncio.run(app.rag.retriever.search(User(), query, overrides))
+        asyncio.run(app.rag.search(User(), query, overrides))
     assert refused.value.field == field
 
 
-def test_long_file_name_is_not_searched() -> None:
-    name = "x" * (MAX_SEARCH_TEXT + 1)
-    retriever = FakeRetriever([replace(PLUS, sourcefile=name)])
-    limited = LimitedRetriever(retriever)
+@pytest.mark.parametrize(
+    ("method", "params", "reply"),
+    [
+        ("resources/read", {"uri": f"document:///{TOO_LONG}"}, "error"),
+        ("resources/read", {"uri": f"document:///{TOO_LONG}#page=1"}, "error"),
+        ("resources/list", {"cursor": CURSOR}, "result"),
+    ],
+)
+def test_mcp_does_not_search_for_a_name_that_no_index_has(
+    method: str, params: Any, reply: str
+) -> None:
+    retriever = FakeRetriever([replace(PLUS, sourcefile=TOO_LONG)])
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    got = ask(call("/mcp", body), service(retriever))
 
-    assert not asyncio.run(limited.readable(User(), name, Overrides()))
-    assert asyncio.run(limited.list_passages(User(), name, Overrides())) == ()
-    assert asyncio.run(limited.list_files(User(), Overrides(), name, 5)) == ()
+    assert list(got.json) == ["jsonrpc", "id", reply]
+    assert got.json["result"]["resources"] == [] if reply == "result" else True
+    assert retriever.calls == []
+
+
+def test_content_does_not_search_for_a_name_that_no_index_has(tmp_path: Path) -> None:
+    path = ":" * 700  # encoded, as an index has it, 2,100 characters
+    retriever = FakeRetriever([replace(PLUS, sourcefile=encode_path(path))])
+    app = local_service(make_rag(retriever=retriever), files=FolderFiles(tmp_path))
+    got = ask(replace(call("/content/{path}", path=path), method="GET"), app)
+
+    assert got.status == 404
     assert retriever.calls == []
 
 

@@ -21,7 +21,7 @@ from shared.domain.request import User
 from shared.retrieval.azure_search.client import make_index
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.retriever import AzureSearchRetriever
-from shared.retrieval.base import LimitedRetriever, Retriever
+from shared.retrieval.base import Retriever
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.retrieval.sqlite.schema import IndexMeta
 from tests.support.fake_search import SELECTS, FakeSearch
@@ -56,7 +56,7 @@ def memory_index(passages: Sequence[Source], _folder: Path) -> Iterator[Run]:
 
 
 async def run_with(index: Retriever, work: Work) -> Any:
-    return await work(LimitedRetriever(index))
+    return await work(index)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,7 +12,7 @@ from openai import AsyncOpenAI
 from pydantic import ValidationError
 
 from shared.domain.errors import BadRequest, Forbidden, NoProvider
-from shared.models.base import ModelProxy, ModelStream, Prompt
+from shared.models.base import ModelStream, Prompt
 from shared.models.openai.http_model import HttpModel
 from shared.models.providers.metadata import ProviderMetadata, describe_errors
 
@@ -60,12 +60,13 @@ def _check_values(provider: ProviderMetadata) -> None:
         raise BadRequest(f"{FIELD}.auth_key.apikey: must be one word of ASCII characters")
 
 
-@dataclass(frozen=True)
-class RequestProviderModel(ModelProxy):
+class RequestProviderModel:
     """A Model with a client of its own for each answer, which no other request shares."""
 
-    model: HttpModel
-    make_client: Callable[[], AsyncOpenAI]
+    def __init__(self, model: HttpModel, make_client: Callable[[], AsyncOpenAI]) -> None:
+        self._model, self._make_client = model, make_client
+        self.name, self.max_prompt_tokens = model.name, model.max_prompt_tokens
+        self.limits, self.count = model.limits, model.count
 
     async def ready(self) -> None:
         """Do nothing: no health check calls it."""
@@ -74,7 +75,7 @@ class RequestProviderModel(ModelProxy):
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
         """Send the prompt; entered with the headers of the response. Raises ChatErrors."""
         async with (
-            self.make_client() as client,
-            replace(self.model, client=client).open(prompt) as stream,
+            self._make_client() as client,
+            replace(self._model, client=client).open(prompt) as stream,
         ):
             yield stream

@@ -13,7 +13,7 @@ from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.http.call import Json
 from shared.protocols.context_json import file_url, source_url
-from shared.retrieval.base import FilePart, Retriever
+from shared.retrieval.base import FilePart, Retriever, can_be_indexed
 
 SCHEME = "document:///"
 TEXT_TYPE = "text/plain"  # of each resource: the text that the index has, of any kind of file
@@ -70,7 +70,8 @@ async def find_passages(
     file, mark, page = id.rpartition("#")
     place = decode_path(id)
     sourcepage = f"{encode_path(decode_path(file))}#{encode_path(decode_path(page))}"
-    for name in (file, id) if mark else (id,):  # another tool's file may have a # in its name
+    names = (file, id) if mark else (id,)  # another tool's file may have a # in its name
+    for name in filter(can_be_indexed, names):
         part = FilePart(sourcepage if name != id else None, MAX_TEXT + 1)
         passages = await retriever.list_passages(user, name, overrides, part)
         if name != id:

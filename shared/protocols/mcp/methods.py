@@ -80,9 +80,10 @@ async def search(request: Request, arguments: Mapping[str, Any]) -> Reply:
     """Search for passages."""
     parsed = tools.parse_arguments(tools.Search, arguments)
     exchange, rag = request.exchange, request.exchange.rag
+    query, span = shorten_query(parsed.query), exchange.record.span
     overrides = request.with_filters(parsed.overrides).with_defaults(rag.defaults)
     async with exchange.app.lookups:
-        results = await rag.search(request.user, shorten_query(parsed.query), overrides)
+        results = await rag.search(request.user, query, overrides, span)
     exchange.record.hits = len(results.sources)
     hits = documents.format_hits(results.sources, request.base_url)
     return exchange.json_reply(tools.result(request.message, {"results": hits}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Sequence
 from typing import Any
 
 from shared.domain.citation_paths import decode_path
@@ -11,6 +12,7 @@ from shared.domain.errors import NotFound
 from shared.http.call import Json, Reply
 from shared.protocols.mcp import documents
 from shared.protocols.mcp.messages import HOUR, InvalidParams, Request, ResourceNotFound
+from shared.retrieval.base import can_be_indexed
 
 TEMPLATE = {
     "uriTemplate": f"{documents.SCHEME}{{+path}}",
@@ -27,9 +29,11 @@ async def list_resources(request: Request) -> Reply:
     """List the files of which the user may see a passage, in pages."""
     after = _parse_cursor(request.message.params.get("cursor"))
     retriever, overrides = request.exchange.rag.retriever, request.with_filters()
-    # One more than a page shows whether there is another page.
-    async with request.exchange.app.lookups:
-        files = await retriever.list_files(request.user, overrides, after, PAGE_SIZE + 1)
+    files: Sequence[str] = ()
+    if can_be_indexed(after):
+        async with request.exchange.app.lookups:
+            # One more than a page shows whether there is another page.
+            files = await retriever.list_files(request.user, overrides, after, PAGE_SIZE + 1)
     page = files[:PAGE_SIZE]
     result: Json = {"resources": [_format_resource(file) for file in page]}
     if len(files) > PAGE_SIZE:

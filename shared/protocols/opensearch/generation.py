@@ -163,9 +163,8 @@ async def _ask_model(exchange: Exchange, inputs: PromptInput) -> tuple[PipelineP
     seconds = min(inputs.question.seconds, max(MIN_SECONDS, left))
     try:
         async with asyncio.timeout(seconds) as limit, AsyncExitStack() as stack:
-            temperature = exchange.rag.defaults.temperature or 0.0
-            attempt = partial(_open, inputs, temperature, stack)
             selected = _select_model(exchange, inputs, seconds)
+            attempt = partial(_open, exchange, inputs, selected, stack)
             prompt, events = await selected.run_with_fallback(attempt)
             return prompt, (await collect(exchange.record.observe(events))).content
     except TimeoutError:
@@ -181,7 +180,8 @@ def _select_model(exchange: Exchange, inputs: PromptInput, seconds: float) -> Se
     """
     name = inputs.question.llm_model or inputs.pipeline.model_id
     model = None if name == exchange.rag.model.name else name
-    selected = exchange.rag.select_model(ModelSelection(model=model, request_id=exchange.call.id))
+    selection = ModelSelection(model=model, request_id=exchange.call.id)
+    selected = exchange.rag.models.select(selection)
     if selected.fallback is not None:
         limit = min(selected.fallback.seconds, seconds / 2)
         selected.fallback = replace(selected.fallback, seconds=limit)
@@ -189,11 +189,13 @@ def _select_model(exchange: Exchange, inputs: PromptInput, seconds: float) -> Se
 
 
 async def _open(
-    inputs: PromptInput, temperature: float, stack: AsyncExitStack, model: Model
+    exchange: Exchange, inputs: PromptInput, selected: SelectedModel, stack: AsyncExitStack
 ) -> tuple[PipelinePrompt, Events]:
     """Build the prompt for a model, and open the stream of its answer."""
-    prompt = await asyncio.to_thread(_build_prompt, model, inputs)
-    return prompt, await open_stream(model, Prompt("answer", prompt.messages, temperature), stack)
+    built = await asyncio.to_thread(_build_prompt, selected.model, inputs)
+    prompt = Prompt("answer", built.messages, exchange.rag.defaults.temperature or 0.0)
+    stream = open_stream(selected, prompt, exchange.record.span)
+    return built, await stack.enter_async_context(stream)
 
 
 def _build_prompt(model: Model, inputs: PromptInput) -> PipelinePrompt:

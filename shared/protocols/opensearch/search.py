@@ -112,7 +112,8 @@ async def _retrieve(exchange: Exchange, request: SearchRequest) -> tuple[Source,
     user = access.get_user(exchange.call.headers)
     overrides = access.apply_filters(user, Overrides(top=request.size))
     overrides = overrides.with_defaults(rag.defaults)
-    result = await rag.search(user, shorten_query(request.text), overrides)
+    query, span = shorten_query(request.text), exchange.record.span
+    result = await rag.search(user, query, overrides, span)
     return result.sources
 
 

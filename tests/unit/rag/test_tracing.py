@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 from dataclasses import dataclass, field
 
 import pytest
 
 from shared.domain.errors import TooManyRequests
 from shared.domain.events import Delta, Done
-from shared.models.base import Model, Prompt
+from shared.models.base import Prompt
 from shared.models.fallback import FallbackOptions, SelectedModel
-from shared.rag.tracing import child_span, trace_models
-from shared.telemetry.access_log import NOOP_TRACER, Attributes
+from shared.rag.flow import open_stream
+from shared.telemetry.access_log import Attributes, child_span
 from tests.support.fakes import ANSWER, USAGE, FakeModel
 
 
@@ -44,15 +43,20 @@ class RecordedSpan:
 PROMPT = Prompt("answer", (), 0.3)
 
 
-async def consume(model: Model) -> None:
-    async with model.open(PROMPT) as stream, aclosing(stream):
-        async for _ in stream:
-            pass
+def consume(selected: SelectedModel, parent: RecordedSpan) -> None:
+    """Read an answer to its end."""
+
+    async def read() -> None:
+        async with open_stream(selected, PROMPT, parent) as events:
+            async for _ in events:
+                pass
+
+    asyncio.run(read())
 
 
 def test_model_call_is_a_span_with_its_tokens() -> None:
     parent = RecordedSpan()
-    asyncio.run(consume(trace_models(SelectedModel(FakeModel(ANSWER)), parent).model))
+    consume(SelectedModel(FakeModel(ANSWER)), parent)
 
     (span,) = parent.children
     assert span.name == "answer"
@@ -70,23 +74,22 @@ def test_model_call_is_a_span_with_its_tokens() -> None:
 def test_usage_is_left_out_where_the_model_names_none() -> None:
     parent = RecordedSpan()
     model = FakeModel([Delta("a"), Done("stop")])
-    asyncio.run(consume(trace_models(SelectedModel(model), parent).model))
+    consume(SelectedModel(model), parent)
 
     assert not {name for name in parent.children[0].attributes if "usage" in name}
 
 
 def test_failure_ends_the_span_with_its_name() -> None:
     parent = RecordedSpan()
-    traced = trace_models(SelectedModel(FakeModel([TooManyRequests()])), parent)
     with pytest.raises(TooManyRequests):
-        asyncio.run(consume(traced.model))
+        consume(SelectedModel(FakeModel([TooManyRequests()])), parent)
 
     assert parent.children[0].errors == ["TooManyRequests"]
 
 
 def test_cancellation_is_no_failure() -> None:
     parent = RecordedSpan()
-    with pytest.raises(asyncio.CancelledError), child_span(parent, "search"):
+    with pytest.raises(asyncio.CancelledError), child_span(parent, "search", {}):
         raise asyncio.CancelledError
 
     (span,) = parent.children
@@ -98,9 +101,9 @@ def test_fallback_is_traced_too() -> None:
     parent, other = RecordedSpan(), FakeModel()
     options = FallbackOptions(other, 9, lambda _: None, lambda: None, ("a", "b"))
     selected = SelectedModel(FakeModel(), options)
-    fallback = trace_models(selected, parent).fallback
-    assert fallback is not None
-    asyncio.run(consume(fallback.model))
+    consume(selected, parent)
+    selected.fall_back(TooManyRequests())
+    consume(selected, parent)
 
-    assert len(other.calls) == len(parent.children) == 1
-    assert trace_models(selected, NOOP_TRACER) is selected
+    assert len(other.calls) == 1
+    assert [span.events for span in parent.children] == [["accepted", "first token"]] * 2
