@@ -13,10 +13,9 @@ from statistics import median, quantiles
 
 from playwright.sync_api import Page
 
-from tests.browser.chromium import run_browser
-from tests.browser.echo import ECHO, PARAGRAPH
-from tests.browser.test_long_conversation import open_long_conversation
-from tests.browser.test_page import ask
+from tests.support.browser.chromium import run_browser
+from tests.support.browser.echo import ECHO, PARAGRAPH
+from tests.support.browser.page import ask, open_long_conversation
 from tests.support.servers import Server, run_server
 
 FIRST_WORD = """() => new Promise((resolve) => {

@@ -26,7 +26,7 @@ import trustme
 from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.settings import read_settings
-from tests.integration.test_identity import AZ, write_cli
+from tests.support.azure_cli import AZ, write_cli
 from tests.support.calls import call, read
 from tests.support.fake_search import FakeSearch
 from tests.support.upstream import Upstream, answer_events, run_upstream, stream_response

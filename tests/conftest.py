@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.azurite import AzuriteHome, azurite, make_home
 from tests.support.isolation import isolate, limit_trust
-from tests.support.servers import COMMAND_MODEL, SIGN_IN, Server, run_server
+from tests.support.servers import COMMAND_MODEL, HOSTS, SIGN_IN, Server, run_server
 
 # What starts servers, programs or make, and the tests of the clients of Azure that take longest:
 # `make test-all` runs it, `make test` does not.
@@ -40,7 +40,6 @@ SLOW = (
     "tests/template/test_removal.py",
     "tests/template/test_sign_in.py",
 )
-HOSTS = ["dev", "functions"] if os.environ.get("FUNCTIONS_HOST") else ["dev"]
 # They need a browser: `make test-browser` runs them.
 collect_ignore = [] if os.environ.get("TEST_BROWSER") else ["browser"]
 

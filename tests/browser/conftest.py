@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser.chromium import MISSING, run_browser
-from tests.conftest import HOSTS
-from tests.support.servers import COMMAND_MODEL, Server, run_server
+from tests.support.browser.chromium import MISSING, run_browser
+from tests.support.servers import COMMAND_MODEL, HOSTS, Server, run_server
 
 TIMEOUT = 20_000  # milliseconds; only a hang takes so long
 KIND = HOSTS[-1]  # a Functions host where there is one

@@ -16,8 +16,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.chromium import run_browser
-from tests.browser.test_page import VACATION, ask
+from tests.support.browser.chromium import run_browser
+from tests.support.browser.page import VACATION, ask
 from tests.support.isolation import app_copy
 from tests.support.servers import run_server
 

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.test_page import VACATION, ask
+from tests.support.browser.axe import problems
+from tests.support.browser.page import VACATION, ask
 from tests.support.servers import Server
 
-ROOT = Path(__file__).parent.parent.parent
-AXE = (ROOT / "tests" / "clients" / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
 MARKDOWN = "# Plans\n\n| plan | days |\n|---|---|\n| Plus | 20 |\n\n1. `code`\n2. **bold**"
-
-
-def problems(page: Page) -> list[Any]:
-    """The rules of axe that the page violates, with the elements."""
-    page.evaluate(AXE)
-    result = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
-    return [(each["id"], [node["html"] for node in each["nodes"]]) for each in result["violations"]]
 
 
 @pytest.fixture(params=["light", "dark"])

@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, Page, expect
 from evals.questions import Question
 from evals.report import write_report
 from evals.runs import Run
-from tests.browser.test_accessibility import problems
-from tests.browser.test_hostile import HOSTILE_HTML, HOSTILE_MARKDOWN
+from tests.support.browser.axe import problems
+from tests.support.browser.hostile import HOSTILE_HTML, HOSTILE_MARKDOWN
 from tests.support.eval_runs import answer, failure, judge, run
 
 OPEN_ALL = "document.querySelectorAll('details').forEach((each) => { each.open = true; })"

@@ -10,35 +10,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import KIND
-from tests.browser.echo import ECHO
-from tests.browser.test_page import ask
-from tests.support.servers import Server, run_server
+from tests.support.browser.echo import ECHO
+from tests.support.browser.hostile import HOSTILE_HTML, HOSTILE_MARKDOWN
+from tests.support.browser.page import ask
+from tests.support.servers import HOSTS, Server, run_server
 
 ROOT = Path(__file__).parent.parent.parent
-HOSTILE_HTML = (
-    "<script>window.hacked = 1</script>",
-    "<img src=x onerror='window.hacked = 1'>",
-    "<svg onload='window.hacked = 1'><a xlink:href='javascript:window.hacked=1'>x</a></svg>",
-    "<iframe srcdoc='<script>parent.hacked = 1</script>'></iframe>",
-    "<style>* { display: none }</style><link rel=stylesheet href=//example.com/a.css>",
-    "<form action=//example.com><button formaction=//example.com>x</button></form>",
-    "<a href='java\tscript:window.hacked=1' onclick='window.hacked=1'>x</a>",
-    "<math><mtext></form><form><mglyph><style></math><img src onerror=window.hacked=1>",
-    "</script><script>window.hacked = 1</script>",
-)
-HOSTILE_MARKDOWN = (
-    "[click](javascript:window.hacked=1)",
-    "[click](JaVaScRiPt&colon;window.hacked=1)",
-    "[click](data:text/html;base64,PHNjcmlwdD53aW5kb3cuaGFja2VkPTE8L3NjcmlwdD4=)",
-    "[click](vbscript:x) <javascript:window.hacked=1>",
-    "![pixel](http://example.com/pixel.png) ![pixel](data:image/svg+xml,<svg/onload=hacked=1>)",
-    "[a]: javascript:window.hacked=1\n\n[a] [b][a]",
-    "| a |\n|---|\n| <img src=x onerror=window.hacked=1> |",
-    "`<img src=x onerror=window.hacked=1>`\n\n```html\n<script>window.hacked=1</script>\n```",
-    "[other](//example.com/path) [file](/content/x) [source](#source-1) [frame](#top)",
-    "right \u202eto left\u202c [a\u202eb](https://example.com/\u202e)",
-)
 # What an answer may consist of.
 ALLOWED = (
     "A BLOCKQUOTE BR CODE DEL EM H1 H2 H3 H4 H5 H6 HR LI OL P PRE STRONG SUP TABLE TBODY TD TH "
@@ -60,7 +37,7 @@ def echo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     environment = {"INDEX_FILE": str(index), "PATH": ""}
     subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
     memory = {"MEMORY_FILE": str(folder / "memory.db"), "INDEX_FILE": str(index)}
-    with run_server(KIND, folder, {**ECHO, **memory}) as server:
+    with run_server(HOSTS[-1], folder, {**ECHO, **memory}) as server:
         yield server
 
 

@@ -7,12 +7,9 @@ import json
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_page import VACATION, ask, release
+from tests.support.browser.page import ANSWER, TURNS, VACATION, ask, open_long_conversation, release
 from tests.support.servers import Server
 
-TURNS = 200
-ANSWER = "**Some** words of an answer, with a `mark`. " * 4
-MEMORY = "/_plugins/_ml/memory"
 RECORD_CHANGES = """() => {
   window.changed = new Set();
   const turns = document.querySelector("#turns");
@@ -24,22 +21,6 @@ RECORD_CHANGES = """() => {
     }
   }).observe(turns, { attributes: true, characterData: true, childList: true, subtree: true });
 }"""
-
-
-def open_long_conversation(
-    page: Page, server: Server, turns: int = TURNS, answer: str = ANSWER
-) -> None:
-    """Store a conversation, and open it on the page."""
-    with server.client() as client:
-        body = {"name": f"{turns} turns"}
-        conversation = client.post(MEMORY, json=body).json()["memory_id"]
-        for number in range(turns):
-            turn = {"input": f"Question {number}?", "response": answer}
-            client.post(f"{MEMORY}/{conversation}/messages", json=turn).raise_for_status()
-    page.goto(server.url)
-    page.get_by_role("button", name="Conversations").click()
-    page.get_by_role("button", name=body["name"], exact=True).first.click()
-    expect(page.locator(".turn")).to_have_count(turns)
 
 
 @pytest.fixture

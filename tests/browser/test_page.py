@@ -8,26 +8,8 @@ import re
 import pytest
 from playwright.sync_api import BrowserContext, FilePayload, Page, Route, expect
 
+from tests.support.browser.page import VACATION, ask, last_answer
 from tests.support.servers import Server
-
-VACATION = "How many vacation days do I get?"
-
-
-def ask(page: Page, question: str) -> None:
-    page.get_by_label("Ask a question").fill(question)
-    expect(page.get_by_role("button", name="Send")).to_be_visible()  # no answer is under way
-    page.keyboard.press("Enter")
-
-
-def last_answer(page: Page) -> str:
-    return str(page.locator(".turn .text").last.inner_text())
-
-
-def release(server: Server, name: str) -> None:
-    """Let the model go on, and return when it has."""
-    question = {"messages": [{"role": "user", "content": f"release {name}; say done"}]}
-    with server.client() as client:
-        assert client.post("/chat", json=question).json()["message"]["content"] == "done"
 
 
 def test_first_screen_says_what_runs_and_offers_questions(page: Page, samples: Server) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.relay import run_relay
-from tests.browser.test_page import ask, last_answer, release
+from tests.support.browser.page import ask, last_answer, release
+from tests.support.browser.relay import run_relay
 from tests.support.servers import Server
 
 

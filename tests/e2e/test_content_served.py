@@ -17,9 +17,9 @@ import pytest
 
 from shared.domain.citation_paths import encode_path
 from shared.settings import SHARED_FOLDER
-from tests.integration.test_content import link
-from tests.integration.test_ingest_cli import run_command
+from tests.support.ingest_command import run_command
 from tests.support.servers import TIMEOUT, Server, run_server
+from tests.support.symbolic_links import link
 
 MIB = 1024 * 1024
 SAMPLE = "plans/northwind_health_plus.pdf"

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from tests.e2e.test_eval_run import fake_app, results, run, write_questions
+from tests.support.eval_command import fake_app, results, run, write_questions
 from tests.support.scripted_judge import JudgeServer, rating
 from tests.support.upstream import run_upstream
 

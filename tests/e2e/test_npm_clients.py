@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shared.domain import errors
-from tests.e2e.test_servers import ended
-from tests.support.servers import TIMEOUT, Server
+from tests.support.node import CLIENTS, needs_packages
+from tests.support.servers import TIMEOUT, Server, ended
 
-CLIENTS = Path(__file__).parent.parent / "clients"
-WITHOUT_NODE = "no node_modules in tests/clients: run `npm ci` there (needs Node.js 20 or later)"
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("node") is None or not (CLIENTS / "node_modules").is_dir(), reason=WITHOUT_NODE
-)
+pytestmark = needs_packages
 
 
 def run(server: Server, scenario: str) -> Any:

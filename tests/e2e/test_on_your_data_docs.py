@@ -13,9 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.integration.test_azure_search import app, home
 from tests.support.calls import CHAT_KEY
 from tests.support.fake_search import FakeSearch
+from tests.support.search_app import app, home
 from tests.support.servers import ROOT, TIMEOUT
 from tests.support.upstream import Upstream
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.test_npm_clients import CLIENTS, pytestmark
-from tests.e2e.test_servers import ended
-from tests.integration.test_azure_search import PUBLIC, app, home
 from tests.support.calls import CHAT_KEY
 from tests.support.fake_search import FakeSearch
-from tests.support.servers import TIMEOUT, Server
+from tests.support.node import CLIENTS, needs_packages
+from tests.support.openai_app import running
+from tests.support.search_app import PUBLIC, home
+from tests.support.servers import TIMEOUT, Server, ended
 from tests.support.upstream import Upstream, answer_events, stream_response
 
-__all__ = ["home", "pytestmark"]
+__all__ = ["home", "running"]
+
+pytestmark = needs_packages
 
 CLASSES = ["v1", "openai/v1", "azure"]
 
@@ -128,13 +128,6 @@ def test_disconnect_closes_the_model_stream(server: Server) -> None:
     run(server.url, "v1", "abort")
     with server.client() as client:
         assert ended(client, "npm-openai") == "closed"
-
-
-@pytest.fixture(scope="module")
-def running(home: Path) -> Iterator[tuple[FakeSearch, Upstream, str]]:
-    more = {"CHAT_MODEL": "openai", "CHAT_API_KEY": CHAT_KEY, "ALLOW_CLIENT_FILTERS": "true"}
-    with app(home, **more) as (search, model, client):
-        yield search, model, str(client.base_url).rstrip("/")
 
 
 def test_data_source(running: tuple[FakeSearch, Upstream, str], client_class: str) -> None:

@@ -19,7 +19,7 @@ from opensearchpy import (
     TransportError,
 )
 
-from tests.integration.test_identity import AZ, write_cli
+from tests.support.azure_cli import AZ, write_cli
 from tests.support.fake_cosmos import FakeCosmos, run_cosmos
 from tests.support.servers import COMMAND_MODEL, ROOT, SIGN_IN, Server, run_server
 

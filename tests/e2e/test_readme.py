@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 import httpx
 import pytest
 
-from tests.e2e.test_newcomer import LEFT_OUT, MAKE, address, control_c, environment, script, started
 from tests.support.servers import ROOT, TIMEOUT, free_port
+from tests.support.terminal import LEFT_OUT, MAKE, address, control_c, environment, script, started
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMANDS = {"sh", "bash", "shell", "console", "bat", "powershell", "cmd"}

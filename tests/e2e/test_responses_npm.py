@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.test_mcp_npm import node_22, run, with_node_22
-from tests.e2e.test_npm_clients import pytestmark
-from tests.e2e.test_responses_sdk import TEXT
-from tests.e2e.test_servers import ended
-from tests.support.servers import Server
+from tests.support.node import needs_node_22, needs_packages, node_22, run
+from tests.support.responses_upstream import TEXT
+from tests.support.servers import Server, ended
 
-__all__ = ["pytestmark"]
+pytestmark = needs_packages
 
 PAGE = "plans/northwind_health_plus.pdf#page=2"
 TEXTS = ["漢字: ", f"[{PAGE}]", "."]
@@ -92,7 +90,7 @@ def check_sources(seen: Any) -> None:
         assert source["url"].endswith(f"/content/{PAGE}")
 
 
-@with_node_22
+@needs_node_22
 def test_ai_sdk_sends_the_items_again(server: Server, tmp_path: Path) -> None:
     seen = ask_ai_sdk(server, tmp_path, "openai", "false")
 
@@ -100,7 +98,7 @@ def test_ai_sdk_sends_the_items_again(server: Server, tmp_path: Path) -> None:
     assert seen["again"]["text"] == "call f"
 
 
-@with_node_22
+@needs_node_22
 def test_ai_sdk_refers_to_stored_items(memory_server: Server, tmp_path: Path) -> None:
     seen = ask_ai_sdk(memory_server, tmp_path, "openai", "true", "anna")
 
@@ -108,7 +106,7 @@ def test_ai_sdk_refers_to_stored_items(memory_server: Server, tmp_path: Path) ->
     assert seen["again"]["text"] == "call f"
 
 
-@with_node_22
+@needs_node_22
 def test_ai_sdk_shows_why_there_is_no_second_turn(server: Server, tmp_path: Path) -> None:
     seen = ask_ai_sdk(server, tmp_path, "openai", "true")
 
@@ -116,7 +114,7 @@ def test_ai_sdk_shows_why_there_is_no_second_turn(server: Server, tmp_path: Path
     assert UNKNOWN_ITEM in seen["again"]["error"]
 
 
-@with_node_22
+@needs_node_22
 def test_ai_sdk_of_open_responses(server: Server, tmp_path: Path) -> None:
     seen = ask_ai_sdk(server, tmp_path, "open-responses", "true")
 

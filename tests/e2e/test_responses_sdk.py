@@ -13,8 +13,8 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from tests.e2e.test_servers import ended
-from tests.support.servers import Server
+from tests.support.responses_upstream import TEXT
+from tests.support.servers import Server, ended
 
 QUESTION = "What does Northwind Health Plus include?"
 PAGE = "plans/northwind_health_plus.pdf#page=2"
@@ -86,7 +86,6 @@ def test_file_search(client: Any) -> None:
     assert found.attributes["sourcepage"] == PAGE
 
 
-TEXT = ["output_item.added", "content_part.added", "output_text.delta", "output_text.delta"]
 TEXT += ["output_text.annotation.added", "output_text.delta"]
 TEXT += ["output_text.done", "content_part.done", "output_item.done"]
 

@@ -9,7 +9,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,17 +19,9 @@ import pytest
 
 from shared.domain import errors
 from tests.support.isolation import app_copy
-from tests.support.servers import COMMAND_MODEL, TIMEOUT, Server, run_server
+from tests.support.servers import COMMAND_MODEL, TIMEOUT, Server, asking, ended, run_server, text
 
 ROUTES = ["/chat", "/chat/stream", "/ask"]
-
-
-def asking(*orders: str, **keys: Any) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": "; ".join(orders)}], **keys}
-
-
-def text(response: httpx.Response) -> str:
-    return str(response.json()["message"]["content"])
 
 
 @pytest.fixture
@@ -81,16 +72,6 @@ def test_body_with_input_gets_output_text(client: httpx.Client) -> None:
         {"type": "response.output_text.delta", "delta": "x"},
         {"error": errors.Unavailable.default},
     ]
-
-
-def ended(client: httpx.Client, name: str) -> str:
-    """How the model's stream of that name fares, waited for until it is closed."""
-    until = time.monotonic() + TIMEOUT / 2
-    state = ""
-    while state != "closed" and time.monotonic() < until:
-        state = text(client.post("/chat", json=asking(f"report {name}")))
-        time.sleep(0.05)
-    return state
 
 
 async def leave(server: Server, route: str, lines: int, *orders: str) -> None:

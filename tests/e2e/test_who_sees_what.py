@@ -21,13 +21,13 @@ from ingest.enrich import Enricher
 from ingest.pipeline import IngestPipeline
 from ingest.sandbox import SandboxReader
 from ingest.scan import list_folder
-from tests.integration.test_azure_search import signed
-from tests.integration.test_identity import AZ, write_cli
-from tests.integration.test_ingest_cli import BY_WORDS, run_command
+from tests.support.azure_cli import AZ, write_cli
 from tests.support.fake_search import FakeSearch
+from tests.support.ingest_command import run_command
 from tests.support.mcp_client import call, run_client
+from tests.support.search_app import signed
+from tests.support.search_writer import BY_WORDS, run_service
 from tests.support.search_writer import run as in_azure
-from tests.support.search_writer import run_service
 from tests.support.servers import COMMAND_MODEL, SIGN_IN, run_server
 from tests.support.upstream import run_upstream
 

@@ -19,9 +19,9 @@ from ingest.targets.index_writer import Document
 from ingest.targets.sqlite.writer import SqliteIndexWriter
 from shared.domain.citation_paths import decode_path
 from shared.retrieval.sqlite.schema import IndexMeta
-from tests.integration.test_ingest_azure import Filled
-from tests.integration.test_ingest_cli import Seeing, run_command, talking, write
 from tests.support.azurite import AzuriteHome, make_home
+from tests.support.ingest_azure import Filled
+from tests.support.ingest_command import Seeing, run_command, talking, write
 from tests.support.sqlite_writer import dump_index
 from tests.support.upstream import run_upstream
 

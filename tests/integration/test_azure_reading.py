@@ -15,8 +15,8 @@ from shared.retrieval.azure_search.client import make_index
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 from shared.retrieval.base import MAX_IMAGES
-from tests.integration.test_azure_search import DOCS, READERS, SELECT, USERS
 from tests.support.fake_search import FakeSearch, document
+from tests.support.search_app import DOCS, READERS, SELECT, USERS
 from tests.support.search_writer import FakeCredential, run_transport, tls_contexts
 from tests.support.upstream import run_upstream
 

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import os
-import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import azure.core.exceptions
 import httpx
 import pytest
-import trustme
 from azure.core.credentials import AccessToken
 
 from shared.domain import errors
 from shared.retrieval.azure_search.client import RankerUnavailable, make_index, map_errors
-from tests.integration.test_identity import AZ, ERROR_TEXTS, write_cli
+from tests.support.azure_cli import ERROR_TEXTS, write_cli
 from tests.support.azurite import AzuriteCredential
 from tests.support.fake_search import FIELDS, FakeSearch, document
-from tests.support.servers import COMMAND_MODEL, SIGN_IN, Server, free_port, run_server
+from tests.support.search_app import DOCS, PUBLIC, READERS, SELECT, USERS, app, ask, home, notes
+from tests.support.servers import SIGN_IN, free_port
 from tests.support.upstream import (
     Exchange,
     Step,
@@ -32,62 +29,9 @@ from tests.support.upstream import (
     http_chunk,
     json_response,
     response_head,
-    run_upstream,
 )
 
-USERS = {"anna": ("oid-a", ["g1"]), "bert": ("oid-b", ["g2", "g3"])}
-READERS: dict[str, tuple[list[str], list[str]]] = {
-    "public": ([], []),
-    "for-a": (["oid-a"], []),
-    "for-b": (["oid-b"], []),
-    "for-both": (["oid-a", "oid-b"], []),
-    "for-g1": ([], ["g1"]),
-    "for-g2": ([], ["g2"]),
-    "for-g9": ([], ["g9"]),
-    "for-a-and-g2": (["oid-a"], ["g2"]),
-    "for-b-and-g1": (["oid-b"], ["g1"]),
-}
-DOCS = [
-    *(document(name, oids=oids, groups=groups) for name, (oids, groups) in READERS.items()),
-    document("plan", category="a'b"),
-    document("other", category="other"),
-]
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a CA that the app trusts, and an `az` that is signed in."""
-    folder = tmp_path_factory.mktemp("azure")
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
-    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(
-        str(folder / "server.pem")
-    )
-    write_cli(folder, "az", AZ)
-    write_cli(folder, "azd", None)
-    return folder
-
-
-@contextmanager
-def app(home: Path, **more: str) -> Iterator[tuple[FakeSearch, Upstream, httpx.Client]]:
-    """The app, an index and a model for it."""
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(home / "server.pem")
-    with ExitStack() as stack:
-        search: FakeSearch = stack.enter_context(run_upstream(FakeSearch(docs=DOCS), tls))
-        model: Upstream = stack.enter_context(run_upstream())
-        settings = {
-            "AZURE_SEARCH_ENDPOINT": search.url,
-            "AZURE_SEARCH_INDEX": "docs",
-            "SSL_CERT_FILE": str(home / "ca.pem"),
-            "PATH": f"{home}{os.pathsep}/usr/bin{os.pathsep}/bin",
-            "OPENAI_BASE_URL": f"{model.url}/v1",
-            "OPENAI_CHAT_MODEL": "m",
-            **COMMAND_MODEL,
-            **more,
-        }
-        server: Server = stack.enter_context(run_server("dev", home, settings))
-        yield search, model, stack.enter_context(server.client())
+__all__ = ["home"]  # fixtures
 
 
 @pytest.fixture(scope="module")
@@ -119,33 +63,12 @@ def embedding(home: Path) -> Iterator[tuple[FakeSearch, Upstream, httpx.Client]]
         yield parts
 
 
-def ask(client: httpx.Client, user: str | None = None, **overrides: Any) -> httpx.Response:
-    headers = signed(*USERS[user]) if user else {}
-    body = {
-        "messages": [{"role": "user", "content": "say x; deductible"}],
-        "context": {"overrides": overrides},
-    }
-    return client.post("/chat", json=body, headers=headers)
-
-
-def signed(oid: str, groups: list[str]) -> dict[str, str]:
-    claims = {"claims": [{"typ": "groups", "val": group} for group in groups]}
-    principal = base64.b64encode(json.dumps(claims).encode()).decode()
-    return {"x-ms-client-principal-id": oid, "x-ms-client-principal": principal}
-
-
 def hit_ids(response: httpx.Response) -> list[str]:
     assert response.status_code == 200, response.text
     return [hit["id"] for hit in response.json()["context"]["thoughts"][2]["description"]]
 
 
-def notes(response: httpx.Response) -> list[str]:
-    return [n for step in response.json()["context"]["thoughts"][4:] for n in step["description"]]
-
-
-PUBLIC = "((not oids/any() and not groups/any()))"
 QUERY = "say x; deductible"
-SELECT = ",".join(["id", "content", "sourcepage", "sourcefile", "category", "oids", "groups"])
 BARE = {"search": QUERY, "filter": PUBLIC, "select": SELECT, "top": 10}
 RANKED = {
     "queryType": "semantic",

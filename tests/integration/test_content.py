@@ -31,11 +31,12 @@ from shared.protocols.content import candidates
 from shared.protocols.exchange import App
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.settings import SHARED_FOLDER, read_settings
-from tests.integration.test_azure_search import signed
+from tests.support.asgi import SCOPE, block, drop, receive_disconnect
 from tests.support.calls import BufferedReply, ask, call
 from tests.support.fakes import FakeRetriever, make_rag
+from tests.support.search_app import signed
 from tests.support.servers import SAMPLES
-from tests.unit.test_function_app import SCOPE, block, drop, receive_disconnect
+from tests.support.symbolic_links import link
 
 TEXT = bytes(range(48, 58)) * 10  # a hundred digits
 NOT_FOUND = {"error": "There is no such document."}
@@ -394,13 +395,6 @@ def test_candidates_are_inside_the_folder() -> None:
     tried = [name for path in OUTSIDE_PATHS for name in candidates(path)]
 
     assert [name for name in tried if ".." in name.split("/") or name.startswith("/")] == []
-
-
-def link(path: Path, to: Path | str) -> None:
-    try:
-        path.symlink_to(to)
-    except OSError:
-        pytest.skip("this system lets no test make symbolic links")
 
 
 def test_links_in_the_folder_are_not_followed(

@@ -23,12 +23,12 @@ from shared.domain.request import User
 from shared.protocols.exchange import App
 from shared.protocols.openai.data_sources import SearchScope, check_filter
 from shared.settings import read_settings
-from tests.integration.test_azure_search import PUBLIC, SELECT, app, home, signed
 from tests.support.calls import CHAT_KEY, BufferedReply, ask, call, local_service
 from tests.support.fake_search import FakeSearch
 from tests.support.fakes import FakeModel, FakeRetriever, make_rag
 from tests.support.fuzz import FUZZ
 from tests.support.prompts import APP_PROMPTS
+from tests.support.search_app import PUBLIC, SELECT, app, home, signed
 from tests.support.servers import SAMPLES, SIGN_IN
 from tests.support.upstream import Upstream, answer_events, error_response, stream_response
 

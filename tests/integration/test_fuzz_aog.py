@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
-from random import Random
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +12,7 @@ from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.settings import read_settings as read_settings
 from tests.support.calls import read
-from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, words
+from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, nearly_right, words
 from tests.support.gateways import (
     PNG,
     PNG_URL,
@@ -62,30 +59,6 @@ bodies = st.fixed_dictionaries(
         "unheard_of": junk,
     },
 )
-
-
-def replaced(body: Any, chance: Random, instead: Any) -> None:
-    """Put something else in the place of one value, anywhere in a body, or take it away."""
-    place = body
-    while keys := list(place) if isinstance(place, dict) else list(range(len(place))):
-        key = chance.choice(keys)
-        if not isinstance(place[key], dict | list) or chance.random() < 0.3:
-            place[key] = instead
-            if isinstance(place, dict) and chance.random() < 0.3:
-                del place[key]
-            return
-        place = place[key]
-
-
-@st.composite
-def nearly_right(draw: st.DrawFn, bodies: st.SearchStrategy[Any]) -> bytes:
-    """A right body; in four of ten one value somewhere in it is replaced by junk."""
-    body: Any = json.loads(json.dumps(draw(bodies)))  # its own: parts of it are other tests'
-    chance = draw(st.randoms(use_true_random=True))  # hypothesis' own likes the first choice best
-    if chance.random() < 0.4:
-        replaced(body, chance, draw(junk))
-    data = json.dumps(body).encode()
-    return data[: chance.randrange(len(data))] if chance.random() < 0.05 else data
 
 
 def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:

@@ -12,10 +12,9 @@ from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.protocols.openai.data_sources import SEARCHES, SearchScope
 from shared.settings import read_settings as read_settings
-from tests.integration.test_fuzz_aog import nearly_right
 from tests.support.calls import ask, call, local_service, read
 from tests.support.fakes import make_rag
-from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, words
+from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, nearly_right, words
 from tests.support.gateways import (
     PNG_URL,
     WEATHER,

@@ -23,11 +23,9 @@ from shared.domain import errors
 from shared.domain.events import Delta, Done
 from shared.domain.messages import ToolCall
 from shared.settings import read_settings as read_settings
-from tests.integration.test_fuzz_aog import nearly_right, replaced
-from tests.integration.test_stored_responses import SIGN_IN, FakeApp, run
 from tests.support.calls import ANNA, BEN, BufferedReply, ask, call, local_service, read
 from tests.support.fakes import PLUS, STANDARD, FakeModel, ScriptStep, make_rag
-from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, words
+from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, nearly_right, replaced, words
 from tests.support.gateways import (
     PNG_URL,
     close_models,
@@ -37,6 +35,7 @@ from tests.support.gateways import (
     run_gateways,
 )
 from tests.support.servers import LAPTOP
+from tests.support.stored_responses import SIGN_IN, FakeApp, run
 from tests.support.stores import sqlite_store
 
 ROUTE = "/v1/responses"

@@ -18,8 +18,8 @@ from shared.http.health import Health, HealthCheck
 from shared.protocols.exchange import App
 from shared.settings import SHARED_FOLDER
 from shared.settings import read_settings as read_settings
-from tests.integration.test_sqlite_file import build_index
 from tests.support.calls import BufferedReply, call, read
+from tests.support.index_files import build_index
 from tests.support.servers import LAPTOP, SAMPLES
 from tests.support.upstream import Exchange, Step, Upstream, error_response, run_upstream
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -18,15 +18,11 @@ from urllib.parse import parse_qs, urlparse
 import httpx
 import pytest
 
+from tests.support.azure_cli import AZ, write_cli
 from tests.support.calls import QUESTION
 from tests.support.servers import ROOT, TIMEOUT, Server, run_server
 from tests.support.upstream import Upstream, error_response, run_upstream
 
-AZ = {"accessToken": "token-of-az", "expires_on": 4070908800, "expiresOn": "2099-01-01 00:00:00"}
-ERROR_TEXTS = {  # their real messages, which the SDK parses
-    "az": "ERROR: Please run: az login to setup account.",
-    "azd": "ERROR: not logged in, run `azd auth login` to login",
-}
 AZD = {"token": "token-of-azd", "expiresOn": "2099-01-01T00:00:00Z"}
 
 
@@ -34,16 +30,6 @@ AZD = {"token": "token-of-azd", "expiresOn": "2099-01-01T00:00:00Z"}
 def model() -> Iterator[Upstream]:
     with run_upstream() as running:
         yield running
-
-
-def write_cli(folder: Path, name: str, answer: Mapping[str, Any] | None) -> Path:
-    """Write a fake CLI that returns a token, or is not signed in; it records its calls."""
-    calls = folder / f"{name}.calls"
-    says = f"echo '{json.dumps(answer)}'" if answer else f"echo '{ERROR_TEXTS[name]}' >&2; exit 1"
-    script = folder / name
-    script.write_text(f'#!/bin/sh\necho "$@" >> "{calls}"\n{says}\n')
-    script.chmod(0o755)
-    return calls
 
 
 def azure(model: Upstream, folder: Path, **more: str) -> dict[str, str]:

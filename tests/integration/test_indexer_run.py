@@ -15,8 +15,8 @@ from ingest.scan import list_folder
 from ingest.setup import IngestOptions
 from ingest.targets.azure_search.blob_upload import BlobUploader, make_uploader
 from ingest.targets.index_writer import DocumentRejected
-from tests.integration.test_ingest_cli import run_command, write
 from tests.support.azurite import AzuriteCredential, azurite, make_home, needs_azurite
+from tests.support.ingest_command import run_command, write
 
 Result = TypeVar("Result")
 USES = {

@@ -4,53 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
-import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ingest.targets.azure_search.blob_upload import make_uploader
-from tests.integration.test_ingest_cli import Seeing, run_command, talking, write
 from tests.support import sample_files as samples
-from tests.support.azurite import AzuriteCredential, AzuriteHome, azurite, make_home, needs_azurite
+from tests.support.azurite import AzuriteCredential, azurite, make_home, needs_azurite
 from tests.support.fake_search import FakeSearch
-from tests.support.fake_service import FakeIndexService
+from tests.support.ingest_azure import Azure, Filled
+from tests.support.ingest_command import Seeing, run_command, talking, write
 from tests.support.servers import run_server
-from tests.support.upstream import RecordedRequest, Server, Step, run_upstream
+from tests.support.upstream import run_upstream
 
 pytestmark = needs_azurite
 
 QUESTION = "Where is the org chart?"
-
-
-class Filled(FakeIndexService):
-    """Takes the token of the `az` beside it."""
-
-    def refusal(self, request: RecordedRequest) -> list[Step] | None:
-        signed_in = request.headers["authorization"].startswith("Bearer ")
-        same = {**request.headers, "authorization": "Bearer token" if signed_in else ""}
-        return super().refusal(RecordedRequest(request.path, same, request.body, request.method))
-
-
-@dataclass(frozen=True)
-class Azure:
-    """What stands in for Azure, and the settings that name it."""
-
-    home: AzuriteHome
-    search: Filled
-    model: Seeing
-    settings: dict[str, str]
-
-    @contextmanager
-    def listening(self, server: Server) -> Iterator[Any]:
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(self.home.folder / "server.pem")
-        with run_upstream(server, tls) as running:
-            yield running
 
 
 @pytest.fixture(scope="module")

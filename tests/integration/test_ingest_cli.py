@@ -22,54 +22,27 @@ from ingest.enrich import Enricher
 from ingest.pipeline import IngestPipeline
 from ingest.sandbox import SandboxReader
 from ingest.scan import list_folder
-from ingest.targets.azure_search.index_update import IndexSpec
 from ingest.targets.sqlite.writer import COMMIT_PASSAGES
 from shared.domain.events import Source
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
-from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.sqlite.connections import file_identity
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from tests.support import corpus
+from tests.support.ingest_command import PATIENCE, Seeing, run_command, talking, write
 from tests.support.isolation import app_copy
+from tests.support.search_writer import BY_WORDS, run_service
 from tests.support.search_writer import run as in_azure
-from tests.support.search_writer import run_service
 from tests.support.servers import SAMPLES, run_server
 from tests.support.upstream import (
-    RecordedRequest,
-    Step,
     Upstream,
-    answer_events,
     run_upstream,
-    stream_response,
 )
 
-BY_WORDS = IndexSpec("docs", IndexFields())
 ROWS = """
 SELECT id, content, sourcepage, sourcefile, category, oids, groups
 FROM passage JOIN body USING (key) JOIN file ON file.key = passage.file ORDER BY id
 """
-PATIENCE = 240.0  # seconds; only a hang takes so long
-
-
-def run_command(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """What the command says, and its exit status."""
-    command = [sys.executable, "-m", "ingest", *arguments]
-    environment = {**os.environ, **settings, "PYTHONIOENCODING": "utf-8"}
-    return subprocess.run(
-        command,
-        cwd=app_copy(),
-        env=environment,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=PATIENCE,
-    )
-
-
-def write(folder: Path, name: str, text: str) -> None:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
 
 
 @pytest.fixture
@@ -391,28 +364,10 @@ def test_ctrl_c_stops_with_a_message(tmp_path: Path, index: Path) -> None:
     assert stderr == "Stopped. The index keeps what it has; run the command again to continue.\n"
 
 
-class Seeing(Upstream):
-    """Sees Anna, whatever it is shown."""
-
-    def respond(self, request: RecordedRequest) -> list[Step]:
-        if request.path.endswith("/chat/completions"):
-            return stream_response(answer_events("Anna leads the board."))
-        return super().respond(request)
-
-
 @pytest.fixture
 def model() -> Iterator[Upstream]:
     with run_upstream(Seeing()) as running:
         yield running
-
-
-def talking(model: Upstream) -> dict[str, str]:
-    """The settings for a model that sees, and one that makes vectors."""
-    return {
-        "OPENAI_BASE_URL": f"{model.url}/v1",
-        "OPENAI_CHAT_MODEL": "gpt-4o",
-        "OPENAI_EMBEDDING_MODEL": "e",
-    }
 
 
 def test_image_is_described_found_and_returned(

@@ -17,7 +17,7 @@ from evals.judge import JudgeError, judge_run, read_judgements
 from evals.judge.run import LABELS_FILE
 from evals.questions import Question
 from evals.records import Failure, Passage, Record, Reply, read_records
-from tests.integration.test_identity import AZ, write_cli
+from tests.support.azure_cli import AZ, write_cli
 from tests.support.scripted_judge import (
     ALL_LABELS,
     Content,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from shared.domain.errors import BadRequest, NotFound
 from shared.memory.base import Memory, PageRequest, Turn
-from tests.support.fake_cosmos import FakeCosmos, run_cosmos
-from tests.support.stores import FakeClock, OpenStore, cosmos_store, sqlite_store
+from tests.support.fake_cosmos import FakeCosmos
+from tests.support.stores import FakeClock, OpenStore, account, cosmos_store, opened, sqlite_store
+
+__all__ = ["account", "opened"]  # fixtures
 
 TURN = Turn(
     "What is covered?", "Answer.", "Dental care.", "chat", '["a.md: teeth"]', "p1", '{"a": 1}'
@@ -33,21 +35,6 @@ UNUSUAL_IDS = [
     "?#\\",
     "é 漢",
 ]
-
-
-@pytest.fixture(scope="module")
-def account() -> Iterator[FakeCosmos]:
-    with run_cosmos() as fake:
-        yield fake
-
-
-@pytest.fixture(params=["sqlite", "cosmos"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
-    if request.param == "sqlite":
-        return sqlite_store(tmp_path)
-    account: FakeCosmos = request.getfixturevalue("account")
-    account.partitions.clear()
-    return cosmos_store(account)
 
 
 def run(opened: OpenStore, work: Callable[[Memory], Awaitable[Any]], **how: Any) -> Any:

@@ -17,10 +17,10 @@ from shared.bootstrap.build import build, start
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from shared.retrieval.azure_search.search_fields import FieldName
 from shared.settings import SettingsError, read_settings
-from tests.integration.test_azure_search import app, home, signed
 from tests.support.calls import CHAT_KEY, ask, call, local_service
 from tests.support.fake_search import FakeSearch
 from tests.support.fakes import FakeModel, FakeRetriever, make_rag
+from tests.support.search_app import app, home, signed
 from tests.support.servers import SIGN_IN
 from tests.support.upstream import answer_events, error_response, stream_response
 

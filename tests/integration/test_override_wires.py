@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from shared.domain.overrides import INTERNAL_FIELDS, Overrides
-from tests.integration.test_azure_search import app, ask, home, notes
 from tests.support.fake_search import FakeSearch
 from tests.support.prompts import APP_PROMPTS
+from tests.support.search_app import app, ask, home, notes
 from tests.support.servers import SIGN_IN
 from tests.support.upstream import Upstream
 

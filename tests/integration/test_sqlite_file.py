@@ -18,8 +18,6 @@ from typing import Any
 import pytest
 
 from ingest.splitting.passages import Passage
-from ingest.targets.index_writer import Document
-from ingest.targets.sqlite.writer import SqliteIndexWriter
 from shared.domain.errors import Misconfigured, TooManyRequests, Unavailable
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
@@ -29,59 +27,27 @@ from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 from shared.retrieval.sqlite.schema import IndexMeta
 from tests.support.calls import Client, local_service
 from tests.support.fakes import make_rag
+from tests.support.index_files import (
+    ANNA,
+    EMBEDDING,
+    NO_VECTORS,
+    NOBODY,
+    build_index,
+    embed,
+    search,
+    search_file,
+)
 
 ROOT = Path(__file__).parent.parent.parent
 PNG, JPEG = b"\x89PNG\r\n\x1a\n a picture", b"\xff\xd8\xff a photograph"
 WEBP = b"RIFF....WEBP a picture"
-NOBODY, ANNA = User(), User("anna", ("board",))
-# The vectors of the fake embedding model, by a word in the text.
-WORD_VECTORS = {"vehicle": [0.1, 0.9], "teeth": [0.9, 0.1], "dentist": [1.0, 0.0]}
 
 
 def passage(name: str, content: str, **more: Any) -> Passage:
     return Passage(f"{name}-1", content, name, name, **{"category": "", **more})
 
 
-async def embed(texts: Sequence[str]) -> list[list[float]]:
-    return [
-        next((list(v) for word, v in WORD_VECTORS.items() if word in text), [0.7, 0.7])
-        for text in texts
-    ]
-
-
-NO_VECTORS = IndexMeta(Path("/documents"))
 VECTORS = IndexMeta(Path("/documents"), "a-model", 2)
-EMBEDDING = Embedding("a-model", embed)
-
-
-def build_index(index: Path, *passages: Passage, meta: IndexMeta = NO_VECTORS) -> Path:
-    """Write an index of passages, each of a file of its own."""
-
-    async def fill() -> None:
-        target = SqliteIndexWriter(index, meta)
-        try:
-            for item in passages:
-                vectors = tuple(await embed([item.content])) if meta.model else None
-                await target.put(Document(item.sourcefile, "1", (item,), vectors), Path())
-            await target.finish()
-        finally:
-            await target.close()
-
-    asyncio.run(fill())
-    return index
-
-
-def search(
-    index: SqliteRetriever, query: str, user: User = NOBODY, **overrides: Any
-) -> SearchResult:
-    return asyncio.run(index.search(user, query, Overrides(**overrides)))
-
-
-def search_file(
-    path: Path, query: str, embedding: Embedding | None = None, **overrides: Any
-) -> SearchResult:
-    with closing(SqliteRetriever.open(path, embedding)) as index:
-        return search(index, query, **overrides)
 
 
 def names(result: SearchResult) -> list[str]:
@@ -371,7 +337,7 @@ WITHOUT_NUMPY = """
 import asyncio, sys
 sys.modules["numpy"] = None
 from pathlib import Path
-from tests.integration.test_sqlite_file import EMBEDDING, search_file
+from tests.support.index_files import EMBEDDING, search_file
 result = search_file(Path(sys.argv[1]), "dentist", EMBEDDING, retrieval_mode="vectors")
 print(len(result.sources), *result.notes)
 """

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -13,13 +12,11 @@ from shared.app import handle_call
 from shared.domain import errors
 from shared.domain.events import Delta, Done
 from shared.domain.messages import ToolCall
-from shared.http.auth import AccessPolicy, ApiKeyPolicy
+from shared.http.auth import ApiKeyPolicy
 from shared.http.call import Limits
-from shared.memory.base import Interaction, Interactions, Memory, PageRequest, Turn
-from shared.protocols.exchange import App
+from shared.memory.base import Interaction, Interactions, PageRequest, Turn
 from shared.protocols.openai.responses import storage
-from tests.integration.test_memory import account, opened
-from tests.support.calls import ANNA, BEN, CHAT_KEY, JSON, BufferedReply, call, local_service, read
+from tests.support.calls import ANNA, BEN, CHAT_KEY, JSON, call, read
 from tests.support.fakes import (
     FailingConversations,
     FailingInteractions,
@@ -28,12 +25,11 @@ from tests.support.fakes import (
     make_rag,
 )
 from tests.support.gateways import read_events
-from tests.support.stores import OpenStore
+from tests.support.stored_responses import ROUTE, SIGN_IN, FakeApp, run
+from tests.support.stores import OpenStore, account, opened
 
 __all__ = ["account", "opened"]
 
-ROUTE = "/v1/responses"
-SIGN_IN = AccessPolicy(sign_in=True)
 WEATHER = {"type": "function", "name": "weather"}
 SEARCH = {"type": "file_search", "vector_store_ids": ["docs"]}
 CALL: tuple[ScriptStep, ...] = (
@@ -41,41 +37,6 @@ CALL: tuple[ScriptStep, ...] = (
     Delta(tool_calls=(ToolCall(0, "c1", "weather", "{}"),)),
     Done("tool_calls"),
 )
-
-
-@dataclass
-class FakeApp:
-    """A service with a memory, and the model that answers there."""
-
-    service: App
-    model: FakeModel
-    memory: Memory
-
-    async def send(
-        self, method: str, path: str = "", body: Any = None, headers: dict[str, str] = JSON
-    ) -> BufferedReply:
-        """The reply to a request below the route, such as `{id}/input_items`."""
-        id, _, rest = path.partition("/")
-        route = f"{ROUTE}/{{id}}" if path else ROUTE
-        route += f"/{rest}" if rest else ""
-        request = call(route, body or [b""], headers, method=method, path=id)
-        return await read(await handle_call(self.service, request))
-
-    async def create(
-        self, input: Any = "Hello?", headers: dict[str, str] = JSON, **body: Any
-    ) -> BufferedReply:
-        return await self.send("POST", body={"input": input, **body}, headers=headers)
-
-    async def answer(self, input: Any = "Hello?", **body: Any) -> str:
-        """The id of a new response."""
-        reply = await self.create(input, **body)
-        assert reply.status == 200, reply.data
-        return str(reply.json["id"])
-
-    @property
-    def texts(self) -> list[str]:
-        """The messages of the client that the model got last."""
-        return [message.content for message in self.model.calls[-1].messages[1:]]
 
 
 class CountingInteractions:
@@ -87,26 +48,6 @@ class CountingInteractions:
     async def get(self, owner: str, interaction: str) -> Interaction:
         self.reads += 1
         return await self.inner.get(owner, interaction)
-
-
-def run(
-    opened: OpenStore,
-    work: Callable[[FakeApp], Awaitable[Any]],
-    access: AccessPolicy | None = None,
-    model: FakeModel | None = None,
-    **parts: Any,
-) -> Any:
-    """The result of some work with an app over a store."""
-
-    async def go() -> Any:
-        async with opened() as memory:
-            used = model or FakeModel((Delta("Yes."), Done()), max_prompt_tokens=100_000)
-            service = local_service(
-                make_rag(used), access or AccessPolicy(single_user=True), memory=memory, **parts
-            )
-            return await work(FakeApp(service, used, memory))
-
-    return asyncio.run(go())
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -18,7 +18,7 @@ import trustme
 from azure.core.credentials import AccessToken
 from azure.core.credentials_async import AsyncTokenCredential
 
-from tests.integration.test_identity import AZ, write_cli
+from tests.support.azure_cli import AZ, write_cli
 from tests.support.servers import TIMEOUT, free_port, stop_server
 
 CLIENTS = Path(__file__).parent.parent / "clients"

@@ -12,6 +12,17 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+PLATFORM = {  # settings of the host and the platform
+    "AzureWebJobsStorage__accountName",
+    "AzureWebJobsStorage__blobServiceUri",
+    "AzureWebJobsStorage__credential",
+    "AzureWebJobsStorage__clientId",
+    "APPLICATIONINSIGHTS_CONNECTION_STRING",
+    "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
+    "OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID",
+    "WEBSITE_AUTH_PRM_DEFAULT_WITH_SCOPES",
+}
+
 INFRA = Path(__file__).parent.parent.parent / "infra"
 FILES = tuple(sorted(INFRA.rglob("*.bicep")))
 COMMENT = re.compile(r"(?m) *(?<!:)//.*$")
@@ -117,3 +128,11 @@ def parameters_file() -> Iterator[tuple[str, str, str | None]]:
 def _plain(value: str | None) -> str | None:
     """A literal without its quotes."""
     return value.strip("'") if value is not None else None
+
+
+def app_settings() -> dict[str, str]:
+    """Return the app settings of Bicep: in main.bicep, and those of sign-in."""
+    more = re.search(r"signIn \? \{\n(.*?)^\}", text("modules/app.bicep"), re.DOTALL | re.M)
+    assert more
+    settings = blocks("module", "main.bicep")["app"].object("settings")
+    return settings | dict(re.findall(r"(?m)^  (\w+): (.+)$", more[1]))

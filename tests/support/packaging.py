@@ -6,14 +6,20 @@ compares.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from pathspec import GitIgnoreSpec
 
 from tests.support.servers import ROOT
+
+needs_git = pytest.mark.skipif(
+    shutil.which("git") is None or not (ROOT / ".git").exists(), reason="no git, or no clone of it"
+)
 
 ALWAYS_EXCLUDED = (".funcignore", "local.settings.json")
 PACKAGE_LIST = ROOT / "tests" / "template" / "package.txt"
@@ -54,6 +60,14 @@ def copy_files(source: Path, names: list[str], folder: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source / name, folder / name)
     return folder
+
+
+def referenced_files(folder: Path, name: str) -> Iterator[str]:
+    """Yield the files that pip reads for a requirements file, as paths in `folder`."""
+    yield name
+    text = (folder / name).read_text("utf-8")
+    for path in re.findall(r"^(?:-c|-r|--constraint|--requirement)[ =](\S+)", text, re.MULTILINE):
+        yield from referenced_files(folder, str((Path(name).parent / path).as_posix()))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ from tests.support.upstream import (
     stream_response,
 )
 
+TEXT = ["output_item.added", "content_part.added", "output_text.delta", "output_text.delta"]
+
 PARAMETERS = get_type_hints(ResponseCreateParamsStreaming).keys()
 NOT_FOR_REASONING = ("temperature", "top_p")
 MIN_OUTPUT_TOKENS = 16

@@ -28,7 +28,7 @@ from shared.domain.request import User
 from shared.models.demo import reply
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER
-from tests.integration.test_identity import AZ, write_cli
+from tests.support.azure_cli import AZ, write_cli
 from tests.support.fake_cosmos import CONTAINER, DATABASE, run_cosmos
 from tests.support.fake_search import FIELDS, FakeSearch
 from tests.support.isolation import app_copy

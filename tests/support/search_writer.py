@@ -32,6 +32,8 @@ from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.fake_service import FakeIndexService
 from tests.support.upstream import Server, run_upstream
 
+BY_WORDS = IndexSpec("docs", IndexFields())
+
 Result = TypeVar("Result")
 INDEX_SPEC = IndexSpec("docs", IndexFields(), dimensions=2)
 UNUSED_PATH = Path("never-read")

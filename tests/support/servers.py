@@ -17,11 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 
 from tests.support.isolation import app_copy, system_trust
 
+HOSTS = ["dev", "functions"] if os.environ.get("FUNCTIONS_HOST") else ["dev"]
 ROOT = Path(__file__).parent.parent.parent
 SAMPLES = {"INDEX_FILE": "samples"}  # also where there is an index of one's own
 # Also where the tests run in a container that has a name.
@@ -119,3 +121,27 @@ def stop_server(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def get_answer(server: Server) -> httpx.Response:
+    words = "What is included in my Northwind Health Plus plan that is not in standard?"
+    with server.client() as client:
+        return client.post("/chat", json={"messages": [{"role": "user", "content": words}]})
+
+
+def asking(*orders: str, **keys: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": "; ".join(orders)}], **keys}
+
+
+def text(response: httpx.Response) -> str:
+    return str(response.json()["message"]["content"])
+
+
+def ended(client: httpx.Client, name: str) -> str:
+    """How the model's stream of that name fares, waited for until it is closed."""
+    until = time.monotonic() + TIMEOUT / 2
+    state = ""
+    while state != "closed" and time.monotonic() < until:
+        state = text(client.post("/chat", json=asking(f"report {name}")))
+        time.sleep(0.05)
+    return state

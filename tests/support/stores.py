@@ -10,12 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
 from shared.bootstrap.build import build
 from shared.memory.base import Clock, Memory, Retention
 from shared.memory.sqlite.store import open_memory
 from shared.settings import read_settings
 from tests.support.calls import Client
-from tests.support.fake_cosmos import FakeCosmos
+from tests.support.fake_cosmos import FakeCosmos, run_cosmos
 from tests.support.fake_cosmos import open_cosmos_memory as cosmos_opened
 from tests.support.servers import LAPTOP
 
@@ -101,3 +103,18 @@ class FakeClock:
 
     def __call__(self) -> float:
         return self.at
+
+
+@pytest.fixture(scope="module")
+def account() -> Iterator[FakeCosmos]:
+    with run_cosmos() as fake:
+        yield fake
+
+
+@pytest.fixture(params=["sqlite", "cosmos"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    if request.param == "sqlite":
+        return sqlite_store(tmp_path)
+    account: FakeCosmos = request.getfixturevalue("account")
+    account.partitions.clear()
+    return cosmos_store(account)

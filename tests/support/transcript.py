@@ -15,8 +15,8 @@ from typing import Any
 from shared.bootstrap.build import build
 from shared.settings import read_settings
 from tests.support.calls import ask, call
+from tests.support.questions import measure
 from tests.support.servers import ROOT
-from tests.unit.models.test_questions import measure
 
 REQUEST = re.compile(r"-d '(.*?)'", re.DOTALL)
 STREAM = re.compile(r"(?<=```json\n).*?(?=```)", re.DOTALL)

@@ -15,8 +15,8 @@ from scripts.checks.preprovision import BOOLEAN
 from scripts.local_settings import AZD_OUTPUTS
 from scripts.switches import is_on
 from shared.settings import Settings
+from tests.support.packaging import referenced_files
 from tests.support.servers import ROOT
-from tests.template.test_package import referenced_files
 
 MAIN = ROOT / "infra" / "main.bicep"
 PARAMETERS = ROOT / "infra" / "main.parameters.json"

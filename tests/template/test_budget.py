@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from scripts.budget import set_budget
+from tests.support.azd import install_azd
 from tests.support.http_server import QuietHandler, run_http_server
-from tests.template.test_resource_group import install_azd
 
 PATH = (
     "/subscriptions/sub/resourceGroups/rg-dev/providers/Microsoft.Consumption/budgets/budget-dev"

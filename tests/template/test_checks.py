@@ -27,10 +27,10 @@ from scripts.checks.app_settings import PLATFORM_NAMES, SECRETS
 from scripts.checks.postdeploy import WaitPolicy
 from shared.settings import Settings, SettingsError, read_settings
 from tests.support import bicep
+from tests.support.azd import install_azd
+from tests.support.bicep import PLATFORM, app_settings
 from tests.support.http_server import QuietHandler, run_http_server
 from tests.support.servers import ROOT, run_server
-from tests.template.test_infra import PLATFORM, app_settings
-from tests.template.test_resource_group import install_azd
 
 CHECKS = ROOT / "scripts" / "checks"
 PYTHON = (3, 13)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shlex
-import ssl
 import subprocess
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import unquote
 
 import pytest
 import trustme
@@ -20,73 +15,21 @@ from azure.core.pipeline.transport import AioHttpTransport
 
 from scripts import existing_resources
 from scripts.existing_resources import ResourceManagerError, prepare_existing_resources
-from scripts.switches import EXISTING_SEARCH
 from tests.support import bicep
 from tests.support.azurite import AzuriteCredential
-from tests.support.http_server import QuietHandler, run_http_server
+from tests.support.resource_manager import (
+    APP,
+    BOTH_KINDS,
+    OPENAI_ID,
+    PERSON,
+    SEARCH_ID,
+    ResourceManager,
+    search,
+    serve,
+)
 
-GROUP = "/subscriptions/1b2c/resourceGroups/their group/providers"
-SEARCH_ID = f"{GROUP}/Microsoft.Search/searchServices/theirs"
-OPENAI_ID = f"{GROUP}/Microsoft.CognitiveServices/accounts/models"
-APP, PERSON = "app-principal", "person-principal"
-BOTH_KINDS = {"authOptions": {"aadOrApiKey": {"aadAuthFailureMode": "http403"}}}
 KEYS_ONLY = {"authOptions": {"apiKeyOnly": {}}, "disableLocalAuth": False}
 NO_KEYS = {"disableLocalAuth": True}
-
-
-@dataclass
-class ResourceManager:
-    """Azure Resource Manager with one search service. `statuses` come first, one a request."""
-
-    search: Mapping[str, Any] = field(default_factory=lambda: BOTH_KINDS)
-    given: bool = False  # by somebody else
-    statuses: list[int] = field(default_factory=list)
-    retry_after: float = 0  # seconds, of a 429
-    requests: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
-
-    def list_assignments(self, query: str) -> list[dict[str, Any]]:
-        """The app's roles on everything, where somebody else has given them."""
-        if not self.given or unquote(query).find(f"$filter=principalId eq '{APP}'") < 0:
-            return []
-        roles = (existing_resources.READ_INDEX, existing_resources.CALL_MODELS)
-        return [{"properties": {"roleDefinitionId": f"/x/{role_id}"}} for _, role_id in roles]
-
-    @property
-    def assignments(self) -> dict[str, Any]:
-        return {path: body["properties"] for method, path, body in self.requests if method == "PUT"}
-
-
-def serve(
-    fake: ResourceManager, add_certificate: Callable[[ssl.SSLContext], None]
-) -> AbstractContextManager[str]:
-    """Serve it over TLS on 127.0.0.1, at the address that is returned."""
-
-    class Handler(QuietHandler):
-        def respond(self) -> None:
-            path, _, query = self.path.partition("?")
-            length = int(self.headers.get("Content-Length", 0))
-            body = json.loads(self.rfile.read(length)) if length else {}
-            fake.requests.append((self.command, path, body))
-            status = fake.statuses.pop(0) if fake.statuses else 0
-            if status == -1:  # closes the connection without a response
-                return
-            version = "2022-04-01" if "/roleAssignments" in path else "2025-05-01"
-            known = f"api-version={version}" in query and self.headers["Authorization"]
-            value: dict[str, Any] = {"properties": fake.search} if self.command == "GET" else {}
-            if path.endswith("/roleAssignments"):
-                value = {"value": fake.list_assignments(query)}
-            data = json.dumps(value).encode()
-            self.send_response(status or (200 if known else 400))
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            if status == 429:
-                self.send_header("Retry-After", str(fake.retry_after))
-            self.end_headers()
-            self.wfile.write(data)
-
-        do_GET = do_PUT = respond
-
-    return run_http_server(Handler, add_certificate)
 
 
 class SkippingLoop(asyncio.SelectorEventLoop):
@@ -125,10 +68,6 @@ def prepare(fake: ResourceManager, authority: trustme.CA, **more: str) -> tuple[
         call = prepare_existing_resources(outputs, AzuriteCredential(), transport=transport)
         with asyncio.Runner(loop_factory=SkippingLoop) as runner:
             return runner.run(call)
-
-
-def search(value: str = SEARCH_ID) -> dict[str, str]:
-    return {EXISTING_SEARCH: value}
 
 
 def openai(value: str = OPENAI_ID) -> dict[str, str]:

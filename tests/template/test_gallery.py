@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import bicep
+from tests.support.bicep import app_settings
 from tests.support.servers import ROOT
-from tests.template.test_infra import app_settings
 
 README = (ROOT / "README.md").read_text("utf-8")
 # src/rules.json of the action: each at one of these places.

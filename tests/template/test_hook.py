@@ -22,12 +22,13 @@ import trustme
 
 from scripts.local_settings import write_local_settings
 from shared.files.headers import guess_media_type
-from tests.integration.test_ingest_azure import Azure, Filled
-from tests.integration.test_ingest_cli import Seeing
 from tests.support.azurite import AzuriteHome, azurite, make_home, needs_azurite
 from tests.support.fake_search import FakeSearch
-from tests.support.packaging import clone_project
-from tests.support.servers import ROOT, run_server
+from tests.support.ingest_azure import Azure, Filled
+from tests.support.ingest_command import Seeing
+from tests.support.packaging import clone_project, needs_git
+from tests.support.resource_manager import OPENAI_ID, SEARCH_ID, ResourceManager, serve
+from tests.support.servers import ROOT, get_answer, run_server
 from tests.support.upstream import (
     Exchange,
     RecordedRequest,
@@ -36,13 +37,6 @@ from tests.support.upstream import (
     error_response,
     run_upstream,
 )
-from tests.template.test_existing_resources import (
-    OPENAI_ID,
-    SEARCH_ID,
-    ResourceManager,
-    serve,
-)
-from tests.template.test_package import get_answer, needs_git
 
 TIMEOUT = 120.0  # seconds, only reached by a hang
 # The hook with short waits: the file that azd runs waits for minutes. And without numpy, which azd

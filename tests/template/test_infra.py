@@ -11,18 +11,9 @@ import pytest
 
 from shared.settings import MIN_KEY_LENGTH, Settings, read_settings
 from tests.support import bicep
+from tests.support.bicep import PLATFORM, app_settings
 
 ROOT = Path(__file__).parent.parent.parent
-PLATFORM = {  # settings of the host and the platform
-    "AzureWebJobsStorage__accountName",
-    "AzureWebJobsStorage__blobServiceUri",
-    "AzureWebJobsStorage__credential",
-    "AzureWebJobsStorage__clientId",
-    "APPLICATIONINSIGHTS_CONNECTION_STRING",
-    "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
-    "OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID",
-    "WEBSITE_AUTH_PRM_DEFAULT_WITH_SCOPES",
-}
 DOCUMENTS = "documentStorage::blobs::documents"
 CONVERSATIONS = "'${cosmos.id}/dbs/${cosmosDatabase}/colls/${cosmosContainer}'"
 ROLES = {  # principal, resource, role
@@ -107,14 +98,6 @@ CLOSABLE = {  # the modules of services that useVnet closes, and the resource of
 def roles(provider: str = "") -> dict[str, bicep.Block]:
     blocks = bicep.blocks("resource", "modules/roles.bicep")
     return {symbol: role for symbol, role in blocks.items() if role.source.startswith(provider)}
-
-
-def app_settings() -> dict[str, str]:
-    """Return the app settings of Bicep: in main.bicep, and those of sign-in."""
-    more = re.search(r"signIn \? \{\n(.*?)^\}", bicep.text("modules/app.bicep"), re.DOTALL | re.M)
-    assert more
-    settings = bicep.blocks("module", "main.bicep")["app"].object("settings")
-    return settings | dict(re.findall(r"(?m)^  (\w+): (.+)$", more[1]))
 
 
 def test_identities_have_exactly_the_roles_of_the_table() -> None:

@@ -11,7 +11,7 @@ import pytest
 from scripts.app_registration import SCOPE, VISUAL_STUDIO_CODE
 from tests.support import bicep
 from tests.support.bicep_values import BicepFile
-from tests.template.test_parameter_sets import (
+from tests.support.deployment import (
     LOGS_ID,
     OPENAI_ID,
     PERSON,

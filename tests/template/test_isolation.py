@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_newcomer import MAKE, script
 from tests.support.servers import ROOT, TIMEOUT
+from tests.support.terminal import MAKE, script
 
 # Servers, a service in this process, `make run`, `make index`, and a separate program.
 TESTS = (

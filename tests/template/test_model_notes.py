@@ -14,8 +14,8 @@ import pytest
 from scripts.checks import preprovision
 from scripts.checks.model_notes import model_notes
 from tests.support import bicep
+from tests.support.azd import install_azd
 from tests.support.http_server import QuietHandler, run_http_server
-from tests.template.test_resource_group import install_azd
 
 NOW = datetime(2027, 11, 20, 12, tzinfo=UTC)
 PATH = "/subscriptions/sub/providers/Microsoft.CognitiveServices/locations/swedencentral/models"

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import ssl
 import subprocess
 import sys
@@ -14,15 +13,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from zipfile import ZipFile
 
-import httpx
 import pytest
 import trustme
 
-from tests.integration.test_identity import AZ, write_cli
+from tests.support.azure_cli import AZ, write_cli
 from tests.support.isolation import system_trust
-from tests.support.packaging import PACKAGE_LIST, clone_project, copy_files, list_package
+from tests.support.packaging import (
+    PACKAGE_LIST,
+    clone_project,
+    copy_files,
+    list_package,
+    needs_git,
+    referenced_files,
+)
 from tests.support.run_fakes import QuotingModel, SampleSearch
-from tests.support.servers import ROOT, Server, run_server
+from tests.support.servers import ROOT, get_answer, run_server
 from tests.support.upstream import run_upstream
 
 HOST = shlex.split(os.environ.get("FUNCTIONS_HOST", ""))
@@ -68,9 +73,6 @@ FROM_DEVELOPMENT = re.compile(
     r"pypdf|pillow|mammoth|python-pptx|openpyxl|beautifulsoup4|lxml|semantic-text|tqdm|numpy"
 )
 
-needs_git = pytest.mark.skipif(
-    shutil.which("git") is None or not (ROOT / ".git").exists(), reason="no git, or no clone of it"
-)
 needs_host = pytest.mark.skipif(not HOST, reason="FUNCTIONS_HOST is not set; it installs a lot")
 pytestmark = needs_git
 
@@ -93,14 +95,6 @@ def test_package_matches_the_list(used_clone: Path) -> None:
         "deployed, but not listed, or the other way: if it is meant, run "
         f"`python -m tests.support.packaging > {PACKAGE_LIST.relative_to(ROOT)}`"
     )
-
-
-def referenced_files(folder: Path, name: str) -> Iterator[str]:
-    """Yield the files that pip reads for a requirements file, as paths in `folder`."""
-    yield name
-    text = (folder / name).read_text("utf-8")
-    for path in re.findall(r"^(?:-c|-r|--constraint|--requirement)[ =](\S+)", text, re.MULTILINE):
-        yield from referenced_files(folder, str((Path(name).parent / path).as_posix()))
 
 
 def test_package_has_every_referenced_requirements_file(used_clone: Path) -> None:
@@ -227,12 +221,6 @@ def azure_settings(tmp_path: Path) -> Iterator[dict[str, str]]:
             "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
         }
     searching.index.close()
-
-
-def get_answer(server: Server) -> httpx.Response:
-    words = "What is included in my Northwind Health Plus plan that is not in standard?"
-    with server.client() as client:
-        return client.post("/chat", json={"messages": [{"role": "user", "content": words}]})
 
 
 @pytest.mark.skipif(not MAIN.exists(), reason="there is no infra/main.bicep")

@@ -16,35 +16,19 @@ import pytest
 from scripts.checks import preprovision, resource_group
 from scripts.checks import resource_manager as resource_manager_module
 from scripts.commands import command_line
+from tests.support.azd import install_azd
 from tests.support.bicep_values import BicepFile
+from tests.support.deployment import parameters
 from tests.support.http_server import QuietHandler, run_http_server
-from tests.template.test_parameter_sets import parameters
 
 PYTHON = (3, 13)
 OURS = {"azd-env-name": "dev", "azd-template": "serverless-rag-chat", "owner": "us"}
-AZD = """#!{python}
-import sys
-assert sys.argv[1:] == ["auth", "token", "--output", "json", *{arguments!r}], sys.argv
-print({output!r})
-sys.exit({status})
-"""
 
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
     """A folder with an azd whose user is signed in."""
     return install_azd(tmp_path, '{"token": "secret", "expiresOn": "2026-11-24T00:00:00Z"}')
-
-
-def install_azd(
-    folder: Path, output: str, status: int = 0, arguments: tuple[str, ...] = ()
-) -> Path:
-    """Write an azd that prints a token for these further arguments."""
-    azd = folder / "azd"
-    values = {"output": output, "status": status, "arguments": arguments}
-    azd.write_text(AZD.format(python=sys.executable, **values), "utf-8")
-    azd.chmod(0o755)
-    return folder
 
 
 @contextmanager

@@ -11,28 +11,14 @@ import function_app
 from shared.app import handle_call
 from shared.http.call import Limits
 from shared.protocols.exchange import App
+from tests.support.asgi import SCOPE, block, drop, receive_disconnect
 from tests.support.calls import call
 from tests.support.fakes import FakeModel, make_rag
-
-SCOPE: dict[str, Any] = {"type": "http", "asgi": {"spec_version": "2.3"}}
-
-
-async def receive_disconnect() -> MutableMapping[str, Any]:
-    return {"type": "http.disconnect"}
 
 
 async def receive_nothing() -> MutableMapping[str, Any]:
     await asyncio.Event().wait()
     raise AssertionError
-
-
-async def drop(_message: MutableMapping[str, Any]) -> None:
-    """A client that reads everything."""
-
-
-async def block(_message: MutableMapping[str, Any]) -> None:
-    """A client that has stopped reading."""
-    await asyncio.Event().wait()
 
 
 def open_streams_after(receive: Any, send: Any, late: float = 0) -> int:

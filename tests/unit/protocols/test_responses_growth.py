@@ -14,7 +14,7 @@ from shared.protocols.openai.responses.items import call_message, join_calls
 from shared.protocols.openai.responses.request import ResponseState
 from shared.protocols.openai.responses.stream import write_stream
 from tests.support.fakes import PLUS, ScriptStep, play
-from tests.unit.test_growth import check_growth
+from tests.support.growth import check_growth
 
 QUESTION = ChatRequest((Message("user", "?"),), state=ResponseState(id="1"))
 

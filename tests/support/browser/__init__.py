@@ -1,0 +1,1 @@
+"""What the tests of pages in a browser share."""

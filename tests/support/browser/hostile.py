@@ -1,0 +1,27 @@
+"""Hostile text, for the page and for reports."""
+
+from __future__ import annotations
+
+HOSTILE_HTML = (
+    "<script>window.hacked = 1</script>",
+    "<img src=x onerror='window.hacked = 1'>",
+    "<svg onload='window.hacked = 1'><a xlink:href='javascript:window.hacked=1'>x</a></svg>",
+    "<iframe srcdoc='<script>parent.hacked = 1</script>'></iframe>",
+    "<style>* { display: none }</style><link rel=stylesheet href=//example.com/a.css>",
+    "<form action=//example.com><button formaction=//example.com>x</button></form>",
+    "<a href='java\tscript:window.hacked=1' onclick='window.hacked=1'>x</a>",
+    "<math><mtext></form><form><mglyph><style></math><img src onerror=window.hacked=1>",
+    "</script><script>window.hacked = 1</script>",
+)
+HOSTILE_MARKDOWN = (
+    "[click](javascript:window.hacked=1)",
+    "[click](JaVaScRiPt&colon;window.hacked=1)",
+    "[click](data:text/html;base64,PHNjcmlwdD53aW5kb3cuaGFja2VkPTE8L3NjcmlwdD4=)",
+    "[click](vbscript:x) <javascript:window.hacked=1>",
+    "![pixel](http://example.com/pixel.png) ![pixel](data:image/svg+xml,<svg/onload=hacked=1>)",
+    "[a]: javascript:window.hacked=1\n\n[a] [b][a]",
+    "| a |\n|---|\n| <img src=x onerror=window.hacked=1> |",
+    "`<img src=x onerror=window.hacked=1>`\n\n```html\n<script>window.hacked=1</script>\n```",
+    "[other](//example.com/path) [file](/content/x) [source](#source-1) [frame](#top)",
+    "right \u202eto left\u202c [a\u202eb](https://example.com/\u202e)",
+)
