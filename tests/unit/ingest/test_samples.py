@@ -2,41 +2,22 @@
 
 import json
 import re
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from pypdf import PdfReader
 
-from evals.questions import SAMPLE_QUESTIONS, read_questions
 from ingest.document import Page
 from ingest.readers.file_reader import read_file
 from ingest.samples import DATA, list_files, main, read_passages, write_samples
-from ingest.splitting.packing import split_text
-from ingest.splitting.passages import MAX_TOKENS, Passage, page_texts, split_document
+from ingest.splitting.passages import MAX_TOKENS, Passage, split_document
 from shared.text import count_tokens
 
 DOCUMENTS = DATA / "documents"
 FILES = tuple(path.relative_to(DOCUMENTS).as_posix() for path in list_files(DOCUMENTS))
 PDF = "plans/northwind_health_plus.pdf"
 
-ROWS = "".join(f"| Benefit {number} | ${number} copay | not covered |\n" for number in range(60))
-TABLE = "| Benefit | Plus | Standard |\n|---|:-:|---|\n" + ROWS
 LONG = "word " * 400
-
-TEXTS = {
-    "a long table": f"# Plans\n\nWhat they cost.\n\n{TABLE}\nAfter the table.\n",
-    "a long paragraph": f"# Plans\n\n## Costs\n\n{LONG}",
-    "an endless word": "# Word\n\n" + "abcdefghij" * 400,
-    "an endless heading": f"# Title\n\n## {LONG}\n\nUnder it.\n\n### Deeper\n\nText.",
-    "headings with nothing under them": "# Title\n\n## Empty\n\n## Full\n\nText.\n\n# Last",
-    "the same heading twice": "# Title\n\n## Part\n\n## Part\n\nText.",
-    "a heading that begins like the next": "# Time\n\n# Time off\n\nText.",
-    "code that looks like a heading": "# Title\n\n```sh\n# not a heading\nls\n```\n\nText.",
-    "no heading": "Only a text.\n\n" + LONG,
-    "Chinese": "# 计划\n\n" + "该计划涵盖任何医院的急诊室就诊。" * 60,
-    "Windows line ends": "# Title\r\n\r\n## Part\r\n\r\nOne.\r\n\r\nTwo.\r\n",
-}
 
 
 def sample(name: str) -> tuple[Passage, ...]:
@@ -68,15 +49,6 @@ def test_json_line_has_passage_fields_in_order() -> None:
     assert list(json.loads(first)) == keys
 
 
-@pytest.mark.parametrize("markdown", [True, False])
-def test_passage_begins_with_its_heading(markdown: bool) -> None:
-    page = Page("# A\n\n## B\n\none", markdown=markdown)
-    (passage,) = split_document("a.md", [page])
-
-    assert passage.heading == ("A > B" if markdown else "")
-    assert passage.content.startswith(passage.heading)
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_passages_have_all_words_in_order(name: str) -> None:
     text = "\n".join(page.text for page in read_file(DOCUMENTS / name).pages)
@@ -87,36 +59,9 @@ def test_passages_have_all_words_in_order(name: str) -> None:
     assert lost == []
 
 
-@pytest.mark.parametrize("kind", TEXTS)
-def test_passages_of_unusual_text_have_all_characters(kind: str) -> None:
-    parts = tuple(page_texts(Page(TEXTS[kind], markdown=True)))
-
-    assert letters_in_order(TEXTS[kind], "".join(parts))
-
-
-@pytest.mark.parametrize("kind", TEXTS)
-def test_passages_of_unusual_text_are_within_limit(kind: str) -> None:
-    sizes = [count_tokens(part) for part in page_texts(Page(TEXTS[kind], markdown=True))]
-
-    assert min(sizes) > 0
-    assert max(sizes) <= MAX_TOKENS
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_sample_passages_are_within_limit(name: str) -> None:
     assert max(count_tokens(passage.content) for passage in sample(name)) <= MAX_TOKENS
-
-
-@pytest.mark.parametrize("kind", TEXTS)
-def test_joined_chunks_equal_the_text(kind: str) -> None:
-    assert "".join(split_text(TEXTS[kind], 40)) == TEXTS[kind]
-
-
-def test_text_is_not_split_within_words() -> None:
-    parts = tuple(page_texts(Page("deductible " * 300)))
-
-    assert len(parts) > 1
-    assert set(words(" ".join(parts))) == {"deductible"}
 
 
 def test_passage_starts_with_heading_path() -> None:
@@ -125,50 +70,6 @@ def test_passage_starts_with_heading_path() -> None:
     )
 
     assert dental.content.startswith("Northwind Standard > Dental\n\n")
-
-
-def test_higher_heading_replaces_heading_path() -> None:
-    text = "# A\n\n## B\n\none\n\n### C\n\ntwo\n\n## D\n\nthree"
-
-    parts = list(page_texts(Page(text, markdown=True)))
-
-    assert parts == ["A > B\n\none", "A > B > C\n\ntwo", "A > D\n\nthree"]
-
-
-def test_all_parts_of_a_section_have_headings() -> None:
-    parts = tuple(page_texts(Page(TEXTS["a long paragraph"], markdown=True)))
-
-    assert len(parts) > 1
-    assert all(part.startswith("Plans > Costs\n\n") for part in parts)
-
-
-def test_trailing_empty_heading_is_a_passage() -> None:
-    parts = list(page_texts(Page(TEXTS["headings with nothing under them"], markdown=True)))
-
-    assert parts == ["Title > Empty\nTitle > Full\n\nText.", "Last"]
-
-
-def test_comment_in_code_block_is_not_a_heading() -> None:
-    parts = list(page_texts(Page(TEXTS["code that looks like a heading"], markdown=True)))
-
-    assert parts == ["Title\n\n```sh\n# not a heading\nls\n```\n\nText."]
-
-
-def test_all_parts_of_a_table_have_its_header() -> None:
-    parts = [part for part in page_texts(Page(TEXTS["a long table"], markdown=True)) if "$" in part]
-
-    assert len(parts) > 1
-    assert all(part.count("| Benefit | Plus | Standard |\n|---|:-:|---|") == 1 for part in parts)
-
-
-def test_table_within_limit_is_not_split() -> None:
-    table = "".join(TABLE.splitlines(keepends=True)[:10])
-    text = f"# Plans\n\n{'An introduction of some length. ' * 15}\n\n{table}\n"
-
-    parts = tuple(page_texts(Page(text, markdown=True)))
-
-    assert len(parts) == 2
-    assert table.strip() in parts[1]
 
 
 def test_citation_has_page_number() -> None:
@@ -209,23 +110,6 @@ def test_text_without_pages_is_cited_by_path() -> None:
     assert {passage.sourcepage for passage in sample("company/roles.txt")} == {"company/roles.txt"}
 
 
-def test_category_is_the_top_folder() -> None:
-    names = ("plans/deep/a.md", "a.md")
-
-    categories = [
-        passage.category for name in names for passage in split_document(name, [Page("text")])
-    ]
-
-    assert categories == ["plans", ""]
-
-
-def test_brackets_are_encoded_in_citations() -> None:
-    [passage] = split_document("plans/[old] 100% #1.pdf", [Page("text", 3)])
-
-    assert passage.sourcefile == "plans/%5Bold%5D 100%25 %231.pdf"
-    assert passage.sourcepage == "plans/%5Bold%5D 100%25 %231.pdf#page=3"
-
-
 def test_ids_are_unique_and_valid_keys() -> None:
     names = ("a/b.md", "a-b.md", "a b.md", "ü.md", "ä.md", "_index.md", "index.md", "__")
     odd = [passage.id for name in names for passage in split_document(name, [Page(LONG, 1)])]
@@ -234,12 +118,6 @@ def test_ids_are_unique_and_valid_keys() -> None:
 
     assert len(set(ids)) == len(ids)
     assert all(re.fullmatch(r"[A-Za-z0-9=-][A-Za-z0-9_=-]*", key) for key in ids)
-
-
-def test_ids_are_stable() -> None:
-    [passage] = split_document("plans/a.pdf", [Page("text", 3)])
-
-    assert passage.id == "plans-a-pdf-9863c0fa-p3-1"
 
 
 def test_files_are_sorted_without_hidden_ones(tmp_path: Path) -> None:
@@ -279,14 +157,3 @@ def test_command_prints_summary(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
     assert status == 0
     assert capsys.readouterr().out.startswith("1 files, 2 passages written to ")
-
-
-def test_pages_of_the_sample_questions_have_their_facts() -> None:
-    texts: dict[str, str] = defaultdict(str)
-    for passage in (passage for name in FILES for passage in sample(name)):
-        texts[passage.sourcepage] += passage.content.lower()
-
-    for question in read_questions(SAMPLE_QUESTIONS):
-        facts = [fact.lower() for alternatives in question.facts for fact in alternatives]
-        for page in (page for pages in question.citations for page in pages):
-            assert any(fact in texts[page] for fact in facts), question

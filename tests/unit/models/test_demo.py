@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from contextlib import aclosing, closing
 from time import process_time
 
@@ -16,14 +17,34 @@ from shared.domain.messages import Message
 from shared.domain.overrides import Overrides
 from shared.domain.request import ChatRequest
 from shared.models.base import Model, ModelStream, Prompt
-from shared.models.demo import HEADING, MAX_QUOTES, UNKNOWN, DemoModel, read_excerpt
+from shared.models.demo import (
+    HEADING,
+    MAX_QUOTES,
+    UNKNOWN,
+    DemoModel,
+    best_quotes,
+    followups,
+    read_excerpt,
+    search_query,
+)
 from shared.models.router import Router
 from shared.rag.flow import Rag, answer
 from shared.rag.followups import extract_followups
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER
 from tests.support.fuzz import FUZZ
+from tests.support.growth import check_growth
 from tests.support.prompts import APP_PROMPTS
+
+TEXTS: dict[str, Callable[[int], str]] = {
+    "shortened words": lambda count: "A. " * count,
+    "headings": lambda count: f"{'a > B' * count} {' '.join(some_words(count // 4))}",
+    "items": lambda count: "- A" * count,
+    "rules": lambda count: "|---|a" * count,
+    "a wide rule": lambda count: "| " * 2 * count + "|" + "---|" * count + " a|" * count,
+    "half a row": lambda count: "|---|" * 100 + "| a" * 99 + "b" * 10 * count,
+    "blanks": lambda count: f"A.{' ' * 4 * count}b{' ' * 4 * count}",
+}
 
 MODEL: Model = DemoModel()
 QUOTE = re.compile(r"- (.*) \[([^\]]+)\]")
@@ -478,3 +499,51 @@ def test_the_best_quote_comes_first_from_whichever_passage() -> None:
     text = reply(prompt("How long is parental leave?", *lines))
 
     assert [citation for _, citation in quotes(text)] == ["b.md", "a.md"]
+
+
+def some_words(count: int) -> list[str]:
+    """Different words with capitals."""
+    return [f"Ab{'abcdefghij'[n % 10]}{n:x}".title() for n in range(count)]
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_source_of_any_form_is_read_and_quoted(text: Callable[[int], str]) -> None:
+    def read(count: int) -> Callable[[], list[str]]:
+        source = f"plan.md: {text(count)}"
+        return lambda: list(best_quotes("the plan", "the plan", [read_excerpt(source)]).values())
+
+    assert check_growth(read, 30_000) == ["plan.md"]
+
+
+def test_many_passages_are_compared_with_many_words() -> None:
+    def read(count: int) -> Callable[[], int]:
+        excerpts = [read_excerpt(f"a.md: Plan {number}. Car {number}.") for number in range(count)]
+        question = f"car {' '.join(some_words(2 * count))}"
+        return lambda: len(best_quotes("plan", question, excerpts))
+
+    assert check_growth(read, 2_000) == 2_000
+
+
+def test_many_questions_may_each_lean_on_the_one_before() -> None:
+    def read(count: int) -> Callable[[], str]:
+        questions = ["What is covered?", *(f"and it b{number}?" for number in range(count))]
+        return lambda: search_query(questions)
+
+    assert check_growth(read, 2_000).startswith("and it b1999? b1998")
+
+
+def test_a_long_question_may_lean_on_another() -> None:
+    def read(count: int) -> Callable[[], str]:
+        long = "and that it " * count
+        return lambda: search_query([long, f"{long}{'that ' * count}{' ' * 5 * count}x"])
+
+    assert check_growth(read, 20_000)
+
+
+def test_many_headings_are_compared_with_some_questions() -> None:
+    def read(count: int) -> Callable[[], list[str]]:
+        excerpts = [read_excerpt(f"a.md: A > X{number} > B. C.") for number in range(count)]
+        questions = [f"What is x{number}?" for number in range(100)]
+        return lambda: followups(excerpts, questions)
+
+    assert len(check_growth(read, 2_000)) == 3

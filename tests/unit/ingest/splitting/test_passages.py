@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -22,6 +23,7 @@ from ingest.splitting.passages import (
 )
 from shared.text import count_tokens
 from tests.support.fuzz import EXAMPLES
+from tests.support.growth import check_growth
 
 LANGUAGES = {
     "English": "The plan covers emergency room visits at any hospital. Each one costs $150. ",
@@ -273,3 +275,43 @@ def test_front_matter_category_overrides_folder() -> None:
     [passage] = split_document("plans/a.md", [Page("text")], "people")
 
     assert passage.category == "people"
+
+
+def test_many_headings_may_stand_below_a_long_one() -> None:
+    def read(count: int) -> Callable[[], int]:
+        page = Page(f"# {'x ' * 4 * count}\n" + "## a\n" * count, markdown=True)
+        return lambda: len(page.text) - list(page_spans(page))[-1].end
+
+    assert check_growth(read, 1_000) == 0
+
+
+@pytest.mark.parametrize("markdown", [True, False])
+def test_passage_begins_with_its_heading(markdown: bool) -> None:
+    page = Page("# A\n\n## B\n\none", markdown=markdown)
+    (passage,) = split_document("a.md", [page])
+
+    assert passage.heading == ("A > B" if markdown else "")
+    assert passage.content.startswith(passage.heading)
+
+
+def test_category_is_the_top_folder() -> None:
+    names = ("plans/deep/a.md", "a.md")
+
+    categories = [
+        passage.category for name in names for passage in split_document(name, [Page("text")])
+    ]
+
+    assert categories == ["plans", ""]
+
+
+def test_brackets_are_encoded_in_citations() -> None:
+    [passage] = split_document("plans/[old] 100% #1.pdf", [Page("text", 3)])
+
+    assert passage.sourcefile == "plans/%5Bold%5D 100%25 %231.pdf"
+    assert passage.sourcepage == "plans/%5Bold%5D 100%25 %231.pdf#page=3"
+
+
+def test_ids_are_stable() -> None:
+    [passage] = split_document("plans/a.pdf", [Page("text", 3)])
+
+    assert passage.id == "plans-a-pdf-9863c0fa-p3-1"

@@ -1,12 +1,10 @@
-"""Tests of what marks drafts of questions and reads the replies of a model."""
+"""Questions that ask the same as another are found."""
 
 from __future__ import annotations
 
 import pytest
 
 from evals.drafts.duplicates import find_duplicate
-from evals.drafts.replies import CheckReply, DraftReply
-from evals.json_replies import InvalidReply, parse
 from evals.questions import Question
 
 GENERIC = Question(
@@ -44,26 +42,3 @@ def test_question_in_nearly_the_same_words_is_a_duplicate(other: Question) -> No
 )
 def test_other_question_is_no_duplicate(other: Question) -> None:
     assert find_duplicate(other, [GENERIC]) is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "42",
-        "[]",
-        '{"answer": 1}',
-        '{"answer": ""}',
-        '{"answer": "a"} Have a nice day!',
-        '{"answer": "a", "reason": "b"}',
-        "{}",
-    ],
-)
-def test_reply_of_another_form_is_rejected(text: str) -> None:
-    with pytest.raises(InvalidReply, match=r"^(the object|answer|reason): "):
-        parse(text, CheckReply)
-
-
-@pytest.mark.parametrize("text", ['{"question": null}', ' ```json\n{"question": null}\n``` '])
-def test_reply_without_a_question_is_valid(text: str) -> None:
-    assert parse(text, DraftReply) == DraftReply(question=None)
