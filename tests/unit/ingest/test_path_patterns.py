@@ -130,6 +130,7 @@ def literal_readers(rules: Rules, path: str) -> DocumentReaders | None:
     return None if found else PUBLIC
 
 
+@settings(deadline=None)
 @given(PATTERNS, PATTERNS)
 def test_more_specific_patterns_match_fewer_paths(first: str, second: str) -> None:
     for pattern in (first, second):

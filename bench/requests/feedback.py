@@ -1,0 +1,14 @@
+"""Feedback on an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.requests.endpoint import Endpoint
+from bench.schemas import schema_of
+from shared.protocols import feedback
+
+
+def list_endpoints() -> Iterator[Endpoint]:
+    """The feedback on an answer."""
+    yield Endpoint("/feedback", schema_of(feedback._Fields))
