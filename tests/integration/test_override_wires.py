@@ -45,7 +45,7 @@ RESPONSE_FILTERS = {"minimum_search_score", "minimum_reranker_score"}
 IMAGES = {"use_gpt4v", "gpt4v_input"}
 # These select a model: tests/integration/test_router.py tests them.
 MODEL_SELECTION = {"hybrid_policy", "model"}
-# These act on the answer alone: tests/unit/protocols/test_golden_files.py tests them.
+# These act on the answer alone: tests/unit/protocols/ai_chat/test_request.py tests them.
 ANSWER_OPTIONS = {"thoughts"}
 
 

@@ -1,104 +1,18 @@
-"""Each protocol to the letter: golden files, detection, content types, errors by their path."""
+"""The versions of the AI Chat Protocol: what a request may be, and errors by their path."""
 
 from __future__ import annotations
 
 import json
-import re
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from shared.app import ROUTES
-from shared.bootstrap.build import build
-from shared.protocols.ai_chat.routes import AiChatConfig
 from shared.protocols.exchange import App
-from shared.protocols.mcp.documents import McpConfig
-from shared.settings import read_settings
-from tests.support.calls import JSON, QUESTION, BufferedReply, ask, call, local_service
-from tests.support.fakes import PLUS, FakeModel, FakeRetriever, make_rag
-from tests.support.gateways import read_events
-from tests.support.servers import COMMAND_MODEL, LAPTOP, ROOT, SAMPLES
+from tests.support.calls import QUESTION, ask, call
+from tests.support.fakes import FakeModel, make_rag
 
-GOLDEN = ROOT / "tests" / "support" / "golden"
-CASES = [
-    pytest.param(json.loads(line), id=f"{path.stem}: {json.loads(line)['name']}")
-    for path in sorted(GOLDEN.glob("*.jsonl"))
-    for line in path.read_text("utf-8").split("\n")
-    if line and json.loads(line)["route"] in ROUTES  # a protocol can be deleted
-]
-ADDRESS = "https://app.example.com"  # the app's own
 USER = {"role": "user", "content": "What is in Plus?"}
-INPUT = {"messages": None, "input": USER["content"]}  # beside QUESTION
-
-
-def without_time(value: Any) -> Any:
-    """The time is the clock's: its form is checked, then it is set to the golden files' value."""
-    if isinstance(value, dict) and isinstance(value.get("response"), dict):
-        return {**value, "response": without_time(value["response"])}
-    if isinstance(value, dict) and isinstance(value.get("created_at"), int):
-        completed = 1706301587 if isinstance(value["completed_at"], int) else None
-        return {**value, "created_at": 1706301586, "completed_at": completed}
-    if isinstance(value, dict) and "created_at" in value:
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", value["created_at"])
-        return {**value, "created_at": "2024-01-27T00:00:00Z"}
-    if isinstance(value, dict) and "created" in value:
-        assert isinstance(value["created"], int)
-        return {**value, "created": 1706301586}
-    return value
-
-
-def answer_to(case: dict[str, Any], service: App | None = None) -> Any:
-    """The answer to a golden file's request: JSON, or a list of it for a stream."""
-    headers = JSON | case.get("headers", {})
-    request = call(case["route"], case["request"], headers, path=case.get("path", ""))
-    service = service or local_service(make_rag(), configs=(McpConfig(ADDRESS),))
-    answers = AiChatConfig(case.get("chat_answers", "message"))
-    got = ask(request, replace(service, configs=(*service.configs, answers)))
-
-    assert got.status == case.get("status", 200)
-    if case.get("done"):
-        assert got.data.endswith(b"\n\ndata: [DONE]\n\n")
-        got = replace(got, data=got.data.removesuffix(b"data: [DONE]\n\n"))
-    if "answer" in case:
-        return without_time(got.json)
-    return [without_time(line) for line in (read_events(got) if "events" in case else got.lines)]
-
-
-def golden_answer(case: dict[str, Any]) -> Any:
-    """The answer in a golden file."""
-    (key,) = case.keys() & {"answer", "lines", "events"}
-    return case[key]
-
-
-def without_thoughts(value: Any) -> Any:
-    """The same JSON without any key `thoughts`."""
-    if isinstance(value, list):
-        return [without_thoughts(each) for each in value]
-    if isinstance(value, dict):
-        return {k: without_thoughts(each) for k, each in value.items() if k != "thoughts"}
-    return value
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_an_answer_is_what_the_golden_file_says(case: dict[str, Any]) -> None:
-    assert answer_to(case) == golden_answer(case)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_thoughts_off_leaves_thoughts_out_of_every_protocol(case: dict[str, Any]) -> None:
-    service = local_service(replace(make_rag(), thoughts=False), configs=(McpConfig(ADDRESS),))
-
-    assert answer_to(case, service) == without_thoughts(golden_answer(case))
-
-
-@pytest.mark.parametrize(("setting", "shown"), [("", True), ("on", True), ("off", False)])
-def test_no_request_turns_thoughts_on_again(setting: str, shown: bool) -> None:
-    service = build(read_settings({**LAPTOP, **SAMPLES, **COMMAND_MODEL, "THOUGHTS": setting}))
-    body = {**QUESTION, "context": {"overrides": {"thoughts": True}}}
-
-    assert ("thoughts" in ask(call("/chat", body), service).json["context"]) is shown
 
 
 def test_thoughts_of_an_earlier_answer_are_no_override() -> None:
@@ -111,108 +25,6 @@ def test_thoughts_of_an_earlier_answer_are_no_override() -> None:
     assert ask(call("/ask", unset)).json["choices"][0]["context"]["thoughts"]
     message = "context.overrides.thoughts: must be true or false"
     assert ask(call("/ask", wrong)).json == {"error": message}
-
-
-def text_of(value: dict[str, Any]) -> str:
-    """The text of a line, or of a whole answer."""
-    delta = value.get("delta", value.get("output_text")) or value.get("message", {})
-    return str(delta if isinstance(delta, str) else delta.get("content", ""))
-
-
-def folded(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """A stream put together as a client would: texts joined, contexts merged."""
-    whole: dict[str, Any] = {"text": "", "context": {}, "rest": {}}
-    for line in lines:
-        choice = line["choices"][0] if "choices" in line else line
-        whole["text"] += text_of(choice)
-        whole["context"] |= choice.get("context", {})
-        states = {key: value for key, value in choice.items() if key.endswith(("State", "_state"))}
-        whole["rest"] |= states
-    return whole
-
-
-KEYS = [{"sessionState": 1}, {"session_state": 1}, {"stream": True}, INPUT]
-
-
-@pytest.mark.parametrize("keys", KEYS)
-def test_images_are_among_the_data_points_only_when_they_were_used(keys: dict[str, Any]) -> None:
-    def data_points(**overrides: Any) -> dict[str, Any]:
-        retriever = FakeRetriever((replace(PLUS, image="data:image/png;base64,AA=="),))
-        service = App(make_rag(FakeModel(max_prompt_tokens=9000), retriever))
-        body = {**QUESTION, **keys, "context": {"overrides": overrides}}
-        route = "/chat" if "stream" in keys else "/chat/stream"
-        first = ask(call(route, body), service).lines[0]
-        points: dict[str, Any] = folded([first])["context"]["data_points"]
-        return points
-
-    assert data_points(use_gpt4v=True)["images"] == [
-        {"detail": "auto", "url": "data:image/png;base64,AA=="}
-    ]
-    assert "images" not in data_points()
-    assert "images" not in data_points(use_gpt4v=True, gpt4v_input="text")
-
-
-@pytest.mark.parametrize("keys", KEYS)
-@pytest.mark.parametrize("followups", [True, False])
-def test_a_stream_folded_equals_the_answer(keys: dict[str, Any], followups: bool) -> None:
-    context = {"overrides": {"suggest_followup_questions": followups}}
-    body = {**QUESTION, **keys, "context": context}
-    old = "stream" in keys
-    stream = folded(ask(call("/chat" if old else "/chat/stream", body)).lines)
-    whole = ask(call("/chat", {**body, "stream": False} if old else body)).json
-    choice = whole["choices"][0] if old else whole
-
-    assert stream["text"] == text_of(choice)
-    assert stream["context"] == choice["context"]
-    assert all(choice[key] == value for key, value in stream["rest"].items())
-    assert stream["rest"]
-
-
-@pytest.mark.parametrize(
-    ("route", "keys", "kind"),
-    [
-        ("/chat/stream", {}, "application/jsonl"),
-        ("/chat/stream", {"session_state": None}, "application/json-lines"),
-        ("/chat/stream", {"session_state": None, "sessionState": None}, "application/jsonl"),
-        ("/chat/stream", {"stream": "nonsense"}, "application/jsonl"),
-        ("/chat/stream", INPUT, "application/x-ndjson"),
-        ("/chat/stream", {**INPUT, "session_state": 1, "sessionState": 1}, "application/x-ndjson"),
-        ("/chat/stream", {"input": "ignored"}, "application/jsonl"),
-        ("/chat", {**INPUT, "stream": True}, "application/x-ndjson"),
-        ("/chat", {**INPUT, "stream": False}, "application/json"),
-        ("/chat", {"stream": True}, "application/json-lines"),
-        ("/ask", {"stream": True}, "application/json-lines"),
-        ("/chat", {}, "application/json"),
-        ("/chat", {"stream": False}, "application/json"),
-        ("/ask", {}, "application/json"),
-    ],
-)
-def test_route_and_body_choose_the_content_type(
-    route: str, keys: dict[str, Any], kind: str
-) -> None:
-    assert ask(call(route, QUESTION | keys)).media_type == kind
-
-
-@pytest.mark.parametrize(
-    ("accept", "kind"),
-    [
-        ("application/x-ndjson", "application/x-ndjson"),
-        ("application/json-lines;q=0.9, */*", "application/json-lines"),
-        ("text/html, Application/X-NDJSON", "application/x-ndjson"),
-        ("application/json", "application/jsonl"),
-        ("*/*", "application/jsonl"),
-        ("application/x-ndjson;q=0, application/json-lines; q=0.5", "application/json-lines"),
-    ],
-)
-def test_accept_names_the_content_type_of_a_stream_and_of_nothing_else(
-    accept: str, kind: str
-) -> None:
-    headers = {**JSON, "accept": accept}
-    stream = ask(call("/chat/stream", headers=headers))
-
-    assert stream.media_type == kind
-    assert stream.data == ask(call("/chat/stream")).data
-    assert ask(call("/chat", headers=headers)).media_type == "application/json"
 
 
 WRONG: list[tuple[Any, str]] = [
@@ -326,25 +138,6 @@ def test_an_image_whose_url_the_models_server_must_not_fetch_is_refused() -> Non
 
     assert got.status == 400
     assert got.json["error"].startswith("input[0].content[0].image_url: must name a public host")
-
-
-@pytest.mark.parametrize(
-    ("route", "body", "keys"),
-    [
-        ("/chat", {"sessionState": None}, {"message", "context", "sessionState"}),
-        ("/chat", {"session_state": 1, "sessionState": 1}, {"message", "context", "sessionState"}),
-        ("/chat", {"session_state": 1}, {"output_text", "context", "session_state"}),
-    ],
-)
-def test_the_setting_changes_only_answers_to_bodies_with_session_state(
-    route: str, body: dict[str, Any], keys: set[str]
-) -> None:
-    setting = {"CHAT_ANSWERS": "output_text"}
-    service = build(read_settings({**LAPTOP, **SAMPLES, **COMMAND_MODEL, **setting}))
-
-    assert ask(call(route, QUESTION | body), service).json.keys() == keys
-    assert "choices" in ask(call("/chat", {**QUESTION, **body, "stream": False}), service).json
-    assert "choices" in ask(call("/ask", QUESTION | body), service).json
 
 
 STATES = [("/chat", "sessionState"), ("/chat", "session_state"), ("/ask", "session_state")]
@@ -494,23 +287,3 @@ def test_a_body_may_be_cut_anywhere_on_its_way() -> None:
 
     assert all(cut == whole for cut in cuts)
     assert "Zażółć 漢字 😀" in whole["context"]["thoughts"][0]["description"]
-
-
-def test_no_line_but_an_error_has_an_error_key_and_no_delta_a_null() -> None:
-    got = [ask(call("/chat/stream")), ask(call("/ask", {**QUESTION, "stream": True}))]
-    newest = ask(call("/chat/stream", INPUT)).lines
-    lines = [line for each in got for line in each.lines]
-    deltas = [line["choices"][0]["delta"] if "choices" in line else line["delta"] for line in lines]
-
-    assert not any("error" in line for line in [*lines, *newest])
-    assert [key for line in newest for key in line if line[key] is None] == ["session_state"]
-    assert not any(value is None for delta in deltas for value in delta.values())
-
-
-def test_line_ends_that_only_some_readers_know_are_escaped() -> None:
-    got: BufferedReply = ask(
-        call("/chat/stream", {**QUESTION, "sessionState": "a\u2028b\u2029c\u0085d"})
-    )
-
-    assert len(got.data.decode().splitlines()) == len(got.lines)
-    assert got.lines[0]["sessionState"] == "a\u2028b\u2029c\u0085d"
