@@ -11,7 +11,7 @@ import httpx2
 import openai
 import pytest
 
-from tests.support.gateways import WEATHER
+from tests.support.calls import WEATHER
 from tests.support.servers import TIMEOUT, Server
 
 KEY = "none"

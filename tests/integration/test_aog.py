@@ -20,22 +20,21 @@ from shared.protocols.aog.response import PAUSE
 from shared.protocols.exchange import App
 from shared.protocols.handler import pace
 from shared.settings import SettingsError, read_settings
-from tests.support.calls import ANNA, JSON, BufferedReply, ask, call
-from tests.support.fakes import FakeModel, FakeRetriever, make_rag
-from tests.support.gateways import (
+from tests.support.aog_calls import SHIRT_CONVERSATION, aog_call, read_text
+from tests.support.calls import (
+    ANNA,
+    JSON,
     PNG,
     PNG_URL,
-    REMOTE,
-    SHIRT_CONVERSATION,
     WEATHER,
-    aog_call,
-    provider_entry,
-    provider_settings,
+    BufferedReply,
+    ask,
+    call,
     read_events,
-    read_text,
     run_calls,
-    run_gateways,
 )
+from tests.support.fakes import FakeModel, FakeRetriever, make_rag
+from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 from tests.support.servers import SAMPLES
 
 HELLO = {"messages": [{"role": "user", "content": "Hello."}]}

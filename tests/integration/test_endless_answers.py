@@ -19,18 +19,10 @@ from shared.models.answer_length import MAX_LENGTH, PART_LENGTH
 from shared.models.base import ModelStream
 from shared.models.openai.stream_decoder import MAX_BYTES
 from shared.rag.flow import check_stream
-from tests.support.calls import BufferedReply, call
-from tests.support.gateways import (
-    LAST_LINE,
-    aog_event,
-    message,
-    ollama_line,
-    ollama_stream,
-    provider_entry,
-    provider_settings,
-    run_calls,
-    run_gateways,
-)
+from tests.support.calls import BufferedReply, call, run_calls
+from tests.support.flavors.aog import aog_event
+from tests.support.flavors.ollama import LAST_LINE, message, ollama_line, ollama_stream
+from tests.support.providers import provider_entry, provider_settings, run_gateways
 from tests.support.responses_upstream import call_events, completed, event, text_delta
 from tests.support.upstream import (
     STOP,

@@ -11,20 +11,10 @@ from hypothesis import strategies as st
 from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.settings import read_settings as read_settings
-from tests.support.calls import read
+from tests.support.aog_calls import SHIRT_CONVERSATION, aog_call
+from tests.support.calls import PNG, PNG_URL, WEATHER, close_models, read
 from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, nearly_right, words
-from tests.support.gateways import (
-    PNG,
-    PNG_URL,
-    REMOTE,
-    SHIRT_CONVERSATION,
-    WEATHER,
-    aog_call,
-    close_models,
-    provider_entry,
-    provider_settings,
-    run_gateways,
-)
+from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 
 parts = st.one_of(
     words,

@@ -20,10 +20,9 @@ from jsonschema import Draft202012Validator
 from shared.protocols.mcp.messages import META, VERSIONS
 from shared.protocols.mcp.tools import TOOLS
 from shared.retrieval.sqlite.retriever import SqliteRetriever
-from tests.support.calls import JSON, BufferedReply, ask, call, local_service
+from tests.support.calls import JSON, BufferedReply, ask, call, local_service, read_events
 from tests.support.fakes import PLUS, STANDARD, FakeRetriever, make_rag
 from tests.support.fuzz import EXAMPLES, FUZZ, junk, replaced, words
-from tests.support.gateways import read_events
 
 MARK = "s3cret"  # in each string that is sent, so that a quotation is found
 MODERN, *OLD = VERSIONS

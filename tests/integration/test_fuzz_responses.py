@@ -23,17 +23,21 @@ from shared.domain import errors
 from shared.domain.events import Delta, Done
 from shared.domain.messages import ToolCall
 from shared.settings import read_settings as read_settings
-from tests.support.calls import ANNA, BEN, BufferedReply, ask, call, local_service, read
+from tests.support.calls import (
+    ANNA,
+    BEN,
+    PNG_URL,
+    BufferedReply,
+    ask,
+    call,
+    close_models,
+    local_service,
+    read,
+    read_events,
+)
 from tests.support.fakes import PLUS, STANDARD, FakeModel, ScriptStep, make_rag
 from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, nearly_right, replaced, words
-from tests.support.gateways import (
-    PNG_URL,
-    close_models,
-    provider_entry,
-    provider_settings,
-    read_events,
-    run_gateways,
-)
+from tests.support.providers import provider_entry, provider_settings, run_gateways
 from tests.support.servers import LAPTOP
 from tests.support.stored_responses import SIGN_IN, FakeApp, run
 from tests.support.stores import sqlite_store

@@ -11,9 +11,8 @@ import pytest
 
 from shared.protocols.ai_chat.routes import AiChatConfig
 from shared.protocols.exchange import App
-from tests.support.calls import JSON, ask, call, local_service
+from tests.support.calls import JSON, ask, call, local_service, read_events
 from tests.support.fakes import make_rag
-from tests.support.gateways import read_events
 from tests.support.golden import CONFIGS
 from tests.support.servers import ROOT
 

@@ -12,28 +12,18 @@ from ollama._types import ChatRequest
 
 from shared.models.formats.base import merge_json
 from shared.models.formats.ollama import parse_arguments
-from tests.support.calls import QUESTION, call
-from tests.support.gateways import (
+from tests.support.aog_calls import SHIRT_CONVERSATION, aog_call, read_text
+from tests.support.calls import PNG, PNG_URL, QUESTION, WEATHER, call, read_events, run_calls
+from tests.support.flavors.aog import aog_event
+from tests.support.flavors.ollama import (
     LAST_LINE,
-    PNG,
-    PNG_URL,
-    REMOTE,
-    SHIRT_CONVERSATION,
-    WEATHER,
-    aog_call,
-    aog_event,
     message,
     ollama_line,
     ollama_stream,
-    provider_entry,
-    provider_settings,
-    read_events,
-    read_text,
-    run_calls,
-    run_gateways,
     undecodable_field,
 )
 from tests.support.prompts import APP_PROMPTS
+from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 from tests.support.responses_upstream import call_events, completed
 from tests.support.servers import SAMPLES
 from tests.support.upstream import Exchange, chunk, json_response, sse_event, stream_response

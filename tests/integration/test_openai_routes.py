@@ -19,16 +19,19 @@ from shared.protocols.aog import routes as aog
 from shared.protocols.exchange import App
 from shared.protocols.message_json import MAX_BYTES
 from shared.settings import read_settings
-from tests.support.calls import ANNA, CHAT_KEY, JSON, BufferedReply, ask, call, local_service
-from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, make_rag
-from tests.support.gateways import (
-    REMOTE,
+from tests.support.calls import (
+    ANNA,
+    CHAT_KEY,
+    JSON,
     WEATHER,
-    provider_entry,
-    provider_settings,
+    BufferedReply,
+    ask,
+    call,
+    local_service,
     run_calls,
-    run_gateways,
 )
+from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, make_rag
+from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 from tests.support.servers import LAPTOP, SAMPLES, SIGN_IN
 from tests.support.upstream import error_response
 

@@ -14,17 +14,10 @@ from shared.bootstrap.build import build, start
 from shared.bootstrap.models import is_local
 from shared.settings import SettingsError, read_settings
 from shared.telemetry.access_log import quiet_libraries
-from tests.support.calls import QUESTION, ask, call
+from tests.support.aog_calls import aog_call, read_text
+from tests.support.calls import QUESTION, ask, call, run_calls
 from tests.support.fakes import FakeModel
-from tests.support.gateways import (
-    REMOTE,
-    aog_call,
-    provider_entry,
-    provider_settings,
-    read_text,
-    run_calls,
-    run_gateways,
-)
+from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 from tests.support.servers import ROOT, SAMPLES
 from tests.support.upstream import error_response
 

@@ -16,15 +16,10 @@ import trustme
 
 from shared.bootstrap.build import build
 from shared.settings import SettingsError, read_settings
-from tests.support.calls import ask
-from tests.support.gateways import (
-    OpenAI,
-    aog_call,
-    provider_entry,
-    provider_settings,
-    run_calls,
-    run_gateways,
-)
+from tests.support.aog_calls import aog_call
+from tests.support.calls import ask, run_calls
+from tests.support.flavors import openai
+from tests.support.providers import provider_entry, provider_settings, run_gateways
 from tests.support.servers import ROOT, SAMPLES
 from tests.support.upstream import Server, response_head, run_upstream
 
@@ -162,7 +157,7 @@ import asyncio, json, sys
 from shared.bootstrap.build import build
 from shared.settings import read_settings
 from tests.support.calls import read as read_reply
-from tests.support.gateways import aog_call
+from tests.support.providers import aog_call
 settings, bodies = json.load(sys.stdin)
 async def go():
     service = build(read_settings(settings))
@@ -181,10 +176,10 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[trustme.CA, Pat
 
 
 @pytest.fixture
-def far(authority: tuple[trustme.CA, Path]) -> Iterator[OpenAI]:
+def far(authority: tuple[trustme.CA, Path]) -> Iterator[openai.Server]:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority[0].issue_cert("127.0.0.1", "localhost").configure_cert(tls)
-    with run_upstream(OpenAI(), tls) as server:
+    with run_upstream(openai.Server(), tls) as server:
         yield server
 
 
@@ -213,7 +208,7 @@ def call_app(authority: tuple[trustme.CA, Path], server: Server, *bodies: Any) -
 
 
 def test_an_allowed_one_answers_with_the_caller_s_key_and_never_ours(
-    authority: tuple[trustme.CA, Path], far: OpenAI
+    authority: tuple[trustme.CA, Path], far: openai.Server
 ) -> None:
     inline = {
         "provider_name": "mine",
@@ -248,7 +243,7 @@ def test_an_allowed_one_answers_with_the_caller_s_key_and_never_ours(
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed(
-    authority: tuple[trustme.CA, Path], far: OpenAI, status: int
+    authority: tuple[trustme.CA, Path], far: openai.Server, status: int
 ) -> None:
     with run_upstream(Server()) as elsewhere:
         far.plan = [[response_head(status, {"Location": f"{elsewhere.url}/v1"}), b"0\r\n\r\n"]]

@@ -18,21 +18,11 @@ from shared.models.base import Model
 from shared.models.router import ModelSelection, Provider, Router
 from shared.protocols.exchange import App
 from shared.rag.flow import Rag
-from tests.support.calls import QUESTION, BufferedReply, ask, call
+from tests.support.aog_calls import aog_call, read_text
+from tests.support.calls import QUESTION, BufferedReply, ask, call, read_events, run_calls
 from tests.support.fakes import PLUS, PROMPTS, FakeModel, FakeRetriever
-from tests.support.gateways import (
-    REMOTE,
-    aog_call,
-    message,
-    ollama_line,
-    ollama_stream,
-    provider_entry,
-    provider_settings,
-    read_events,
-    read_text,
-    run_calls,
-    run_gateways,
-)
+from tests.support.flavors.ollama import message, ollama_line, ollama_stream
+from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 from tests.support.servers import free_port
 from tests.support.upstream import Exchange, Server, Step, error_response, json_response
 

@@ -16,7 +16,7 @@ from shared.http.auth import ApiKeyPolicy
 from shared.http.call import Limits
 from shared.memory.base import Interaction, Interactions, PageRequest, Turn
 from shared.protocols.openai.responses import storage
-from tests.support.calls import ANNA, BEN, CHAT_KEY, JSON, call, read
+from tests.support.calls import ANNA, BEN, CHAT_KEY, JSON, call, read, read_events
 from tests.support.fakes import (
     FailingConversations,
     FailingInteractions,
@@ -24,7 +24,6 @@ from tests.support.fakes import (
     ScriptStep,
     make_rag,
 )
-from tests.support.gateways import read_events
 from tests.support.stored_responses import ROUTE, SIGN_IN, FakeApp, run
 from tests.support.stores import OpenStore, account, opened
 

@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.app import handle_call
+from shared.bootstrap.build import build
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Call, Reply
 from shared.protocols.exchange import App
 from shared.rag.flow import Rag
+from shared.settings import read_settings
 from tests.support.fakes import make_rag
+from tests.support.servers import LAPTOP
+
+TIMEOUT = 60.0  # seconds; only a hang takes so long
+WEATHER: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "get_current_weather",
+        "description": "Get the current weather in a given location",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "location": {
+                    "type": "string",
+                    "description": "The city and state, e.g. San Francisco, CA",
+                },
+                "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
+            },
+            "required": ["location"],
+        },
+    },
+}
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(12)).decode()
+PNG_URL = f"data:image/png;base64,{PNG}"
 
 JSON = {"content-type": "application/json"}
 ANNA = JSON | {"x-ms-client-principal-id": "anna"}
@@ -103,3 +129,39 @@ class Client:
 
     def as_(self, headers: dict[str, str]) -> Client:
         return Client(self.service, headers)
+
+
+def run_calls(settings: Mapping[str, str], *calls: Call) -> list[BufferedReply]:
+    """Returns the replies of an app with these settings, called in sequence."""
+
+    async def go() -> list[BufferedReply]:
+        service = build(read_settings({**LAPTOP, **settings}))
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                return [await read(await handle_call(service, each)) for each in calls]
+        finally:
+            await close_models(service)
+
+    return asyncio.run(go())
+
+
+async def close_models(service: App) -> None:
+    """Close the clients of a service's models."""
+    assert service.rag is not None
+    for provider in service.rag.models.providers:
+        client = getattr(provider.get_model(None), "client", None)
+        if client is not None:
+            await client.close()
+
+
+def read_events(reply: BufferedReply) -> list[Any]:
+    """The events of a stream. The data of each must be one line; a name must be its type."""
+    assert reply.media_type == "text/event-stream"
+    assert reply.data.endswith(b"\n\n")
+    events = []
+    for part in reply.data[:-2].split(b"\n\n"):
+        *name, data = part.split(b"\n")
+        assert data.startswith(b"data: ")
+        events.append(json.loads(data[6:]))
+        assert name in ([], [b"event: " + str(events[-1].get("type")).encode()])
+    return events

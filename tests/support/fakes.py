@@ -178,6 +178,11 @@ class FakeRetriever:
         return None
 
 
+def fake_retriever(_settings: object) -> FakeRetriever:
+    """The factory for `RETRIEVER`."""
+    return FakeRetriever()
+
+
 def make_rag(
     model: Model | None = None,
     retriever: FakeRetriever | None = None,

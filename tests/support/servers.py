@@ -25,6 +25,7 @@ from tests.support.isolation import app_copy, system_trust
 
 HOSTS = ["dev", "functions"] if os.environ.get("FUNCTIONS_HOST") else ["dev"]
 ROOT = Path(__file__).parent.parent.parent
+FAKE_SEARCH = {"RETRIEVER": "tests.support.fakes:fake_retriever"}
 SAMPLES = {"INDEX_FILE": "samples"}  # also where there is an index of one's own
 # Also where the tests run in a container that has a name.
 LAPTOP = {"CONTAINER_NAME": "", "AZURE_FUNCTIONS_ENVIRONMENT": "Development"}

@@ -28,10 +28,9 @@ from shared.protocols.mcp import documents, messages
 from shared.protocols.mcp.documents import McpConfig
 from shared.protocols.mcp.tools import TOOLS
 from shared.retrieval.base import WHOLE_FILE, FilePart, SearchResult, shorten_query
-from tests.support.calls import JSON, BufferedReply, ask, call, local_service, read
+from tests.support.calls import JSON, BufferedReply, ask, call, local_service, read, read_events
 from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, make_rag
 from tests.support.fuzz import TIMEOUT
-from tests.support.gateways import read_events
 from tests.support.servers import ROOT
 
 KEY = "io.modelcontextprotocol"

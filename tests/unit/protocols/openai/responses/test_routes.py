@@ -21,9 +21,8 @@ from shared.domain.messages import ToolCall
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.protocols.exchange import App
 from shared.protocols.openai.responses.routes import PREFIXES
-from tests.support.calls import CHAT_KEY, JSON, BufferedReply, ask, call, local_service
+from tests.support.calls import CHAT_KEY, JSON, BufferedReply, ask, call, local_service, read_events
 from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, ScriptStep, make_rag
-from tests.support.gateways import read_events
 
 ROUTE = "/v1/responses"
 QUESTION = "What is in Plus?"
