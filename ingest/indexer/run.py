@@ -28,7 +28,7 @@ from ingest.targets.azure_search.writer import SearchClients, make_clients
 from ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 from shared import settings as configuration
 from shared.bootstrap.clients import Clients
-from shared.domain.citation_paths import encode_path
+from shared.domain.events import encode_path
 from shared.files.headers import guess_media_type
 from shared.settings import Settings
 

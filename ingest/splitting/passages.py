@@ -18,7 +18,7 @@ from ingest.splitting.packing import (
     split_sections,
     split_text,
 )
-from shared.domain.citation_paths import MAX_PATH_LENGTH, encode_path
+from shared.domain.events import MAX_PATH_LENGTH, encode_path
 from shared.text import count_tokens
 
 _LABEL = r"(?:fig(?:ure|\.)|image|picture|photo|chart|diagram|graph|map|abb(?:ildung|\.)|bild)"

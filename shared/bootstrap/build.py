@@ -93,6 +93,7 @@ def build(settings: Settings) -> App:
     clients = Clients(settings)
     models, retriever = make_router(clients), make_retriever(clients)
     files, memory = make_files(clients, retriever), make_memory(clients)
+    health = make_health(clients, models, retriever, {"files": files, "memory": memory})
     app = App(
         files=files,
         memory=memory,
@@ -117,10 +118,9 @@ def build(settings: Settings) -> App:
             settings.memory_seconds,
             settings.body_timeout_seconds,
         ),
-        health=make_health(clients, models, retriever, {"files": files, "memory": memory}),
-        configs=_configure_protocols(settings),
+        configs=(health, *_configure_protocols(settings)),
     )
-    names = " ".join(f"{kind}={name}" for kind, name in app.health.names.items())
+    names = " ".join(f"{kind}={name}" for kind, name in health.names.items())
     log.info("start: %s%s", names, _describe_index(retriever))
     clients.prefetch_tokens()
     return app

@@ -8,9 +8,9 @@ from functools import partial
 from shared.bootstrap.clients import Clients
 from shared.files.base import Files
 from shared.http.call import Json
-from shared.http.health import Health, HealthCheck
 from shared.memory.base import Memory
 from shared.models.router import Router
+from shared.protocols.health import Health, HealthCheck
 from shared.retrieval.base import Retriever
 
 

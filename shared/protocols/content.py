@@ -7,9 +7,9 @@ import re
 from contextlib import aclosing
 from email.utils import formatdate
 
-from shared.domain.citation_paths import MAX_PATH_LENGTH, decode_path, encode_path
 from shared.domain.concurrency import with_deadline
 from shared.domain.errors import DeadlineExceeded, NotFound
+from shared.domain.events import MAX_PATH_LENGTH, decode_path, encode_path
 from shared.domain.overrides import UNSET
 from shared.files.base import TIMEOUT_MESSAGE, File
 from shared.files.headers import (

@@ -9,9 +9,8 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from shared.domain.citation_paths import encode_path
 from shared.domain.errors import ChatError
-from shared.domain.events import Answer, Context, Done, Source, Step, Usage
+from shared.domain.events import Answer, Context, Done, Source, Step, Usage, encode_path
 from shared.domain.messages import Message
 from shared.domain.overrides import Overrides, is_set
 from shared.domain.request import ChatRequest

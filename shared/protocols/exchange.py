@@ -33,7 +33,6 @@ from shared.http.call import (
     dumps,
     without_long_headers,
 )
-from shared.http.health import Health
 from shared.memory.base import Memory
 from shared.rag.flow import Rag
 from shared.telemetry.access_log import NOOP_TRACER, AccessLog, Tracer
@@ -59,7 +58,6 @@ class App:
     rag: Rag | None = None  # None if settings are wrong
     access: AccessPolicy = field(default_factory=AccessPolicy)
     limits: Limits = field(default_factory=Limits)
-    health: Health = field(default_factory=lambda: Health({}))
     files: Files | None = None  # the files that citations refer to
     memory: Memory | None = None  # stored conversations
     api_key: ApiKeyPolicy = field(default_factory=ApiKeyPolicy)

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from shared.domain.citation_paths import decode_path
-from shared.domain.events import Source
+from shared.domain.events import Source, decode_path
 
 
 def sources_by_name(sources: Iterable[Source]) -> dict[str, Source]:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from shared.domain.citation_paths import encode_path
+from shared.domain.events import encode_path
 from shared.settings import SHARED_FOLDER
 from tests.support.ingest_command import run_command
 from tests.support.servers import TIMEOUT, Server, run_server

@@ -17,7 +17,7 @@ import pytest
 from ingest.splitting.passages import Passage
 from ingest.targets.index_writer import Document
 from ingest.targets.sqlite.writer import SqliteIndexWriter
-from shared.domain.citation_paths import decode_path
+from shared.domain.events import decode_path
 from shared.retrieval.sqlite.schema import IndexMeta
 from tests.support.azurite import AzuriteHome, make_home
 from tests.support.ingest_azure import Filled

@@ -26,7 +26,7 @@ from ingest.targets.index_writer import (
     IndexUnavailable,
 )
 from shared.azure.errors import NO_IDENTITY_MESSAGE
-from shared.domain.citation_paths import decode_path, encode_path
+from shared.domain.events import decode_path, encode_path
 from shared.retrieval.azure_search.field_mapping import IndexFields
 from tests.support.fake_index import FakeIndex
 from tests.support.fake_service import FakeIndexService

@@ -19,9 +19,8 @@ from ingest.document import Page
 from ingest.splitting.passages import split_document
 from shared.app import handle_call
 from shared.bootstrap.build import build, start
-from shared.domain.citation_paths import decode_path, encode_path
 from shared.domain.errors import ChatError, DeadlineExceeded, Misconfigured, NotFound, Unavailable
-from shared.domain.events import Source
+from shared.domain.events import Source, decode_path, encode_path
 from shared.files.base import File
 from shared.files.folder import CHUNK_BYTES, FolderFiles
 from shared.files.headers import disposition_headers
@@ -29,6 +28,7 @@ from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
 from shared.protocols.content import candidates
 from shared.protocols.exchange import App
+from shared.protocols.health import Health
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.settings import SHARED_FOLDER, read_settings
 from tests.support.asgi import SCOPE, block, drop, receive_disconnect
@@ -651,7 +651,7 @@ def test_samples_are_served_with_the_sample_index() -> None:
     service = build(read_settings(SAMPLES))
     response = get(service, "plans/northwind_health_plus.pdf")
 
-    assert service.health.names["files"] == "folder"
+    assert service.config(Health).names["files"] == "folder"
     assert (
         response.data
         == (SHARED_FOLDER / "data/documents/plans/northwind_health_plus.pdf").read_bytes()
@@ -672,6 +672,7 @@ def test_documents_path_sets_the_folder(folder: Path) -> None:
 def test_index_without_folder_has_no_files() -> None:
     index = {"AZURE_SEARCH_ENDPOINT": "https://x", "AZURE_SEARCH_INDEX": "x"}
 
-    assert "files" not in start(index).health.names
-    assert start(index | {"DOCUMENTS_PATH": "shared/data"}).health.names["files"] == "folder"
-    assert start(index | {"AZURE_STORAGE_ENDPOINT": "https://x"}).health.names["files"] == "blobs"
+    assert "files" not in start(index).config(Health).names
+    folder, blobs = {"DOCUMENTS_PATH": "shared/data"}, {"AZURE_STORAGE_ENDPOINT": "https://x"}
+    assert start(index | folder).config(Health).names["files"] == "folder"
+    assert start(index | blobs).config(Health).names["files"] == "blobs"

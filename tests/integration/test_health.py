@@ -14,8 +14,8 @@ import pytest
 from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.domain import errors
-from shared.http.health import Health, HealthCheck
 from shared.protocols.exchange import App
+from shared.protocols.health import Health, HealthCheck
 from shared.settings import SHARED_FOLDER
 from shared.settings import read_settings as read_settings
 from tests.support.calls import BufferedReply, call, read
@@ -46,6 +46,10 @@ def make_health(part: FakeComponent, cache_seconds: float) -> Health:
     return Health({"index": HealthCheck("mine", part.ready)}, cache_seconds)
 
 
+def checked_by(health: Health) -> App:
+    return App(configs=(health,))
+
+
 def get_health(service: App, times: int = 1, method: str = "GET") -> list[BufferedReply]:
     async def go() -> list[BufferedReply]:
         asking = (handle_call(service, replace(GET, method=method)) for _ in range(times))
@@ -62,14 +66,16 @@ def server() -> Iterator[Upstream]:
 
 def test_concurrent_requests_share_one_check() -> None:
     part = FakeComponent()
-    answers = get_health(App(health=make_health(part, 60)), times=20)
+    answers = get_health(checked_by(make_health(part, 60)), times=20)
 
     assert {response.data for response in answers} == {b'{"status":"ok","index":"mine"}'}
     assert part.times == 1
 
 
 def test_expired_result_is_checked_again() -> None:
-    service = App(health=make_health(FakeComponent(errors.Unavailable(), None), cache_seconds=0))
+    service = App(
+        configs=(make_health(FakeComponent(errors.Unavailable(), None), cache_seconds=0),)
+    )
     first, second = get_health(service), get_health(service)
 
     assert first[0].json["status"] == "degraded"
@@ -78,13 +84,13 @@ def test_expired_result_is_checked_again() -> None:
 
 def test_head_runs_no_check() -> None:
     part = FakeComponent(errors.Unavailable())
-    (response,) = get_health(App(health=make_health(part, 60)), method="HEAD")
+    (response,) = get_health(checked_by(make_health(part, 60)), method="HEAD")
 
     assert (response.status, response.data, part.times) == (200, b"", 0)
 
 
 def test_exception_message_of_a_check_is_hidden() -> None:
-    (response,) = get_health(App(health=make_health(FakeComponent(RuntimeError("a secret")), 60)))
+    (response,) = get_health(checked_by(make_health(FakeComponent(RuntimeError("a secret")), 60)))
 
     assert response.json["failing"] == {"index": errors.UNEXPECTED_MESSAGE}
 

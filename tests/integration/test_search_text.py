@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from shared.bootstrap.build import build
-from shared.domain.citation_paths import encode_path
 from shared.domain.errors import BadRequest
+from shared.domain.events import encode_path
 from shared.domain.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.domain.request import User
 from shared.files.folder import FolderFiles

@@ -14,8 +14,7 @@ from urllib.parse import unquote
 from ingest.splitting.passages import Passage
 from ingest.targets.index_writer import Document
 from ingest.targets.sqlite.writer import SqliteIndexWriter
-from shared.domain.citation_paths import encode_path
-from shared.domain.events import Source
+from shared.domain.events import Source, encode_path
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.retrieval.azure_search.client import make_index

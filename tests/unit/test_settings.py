@@ -12,8 +12,8 @@ import pytest
 
 from shared.bootstrap.build import start
 from shared.bootstrap.local_settings import describe_misspelt
-from shared.http.health import HealthReport
 from shared.protocols.exchange import App
+from shared.protocols.health import Health, HealthReport
 from shared.protocols.mcp.documents import McpConfig
 from shared.retrieval.base import Retriever
 from shared.settings import Settings, SettingsError, read_settings
@@ -218,7 +218,7 @@ def test_strictness_scores_must_be_five_ascending_values(scores: str) -> None:
 
 def test_custom_model_is_imported_by_name() -> None:
     assert (
-        start({"CHAT_MODEL": "tests.support.fakes:command_model"}).health.names["model"]
+        start({"CHAT_MODEL": "tests.support.fakes:command_model"}).config(Health).names["model"]
         == "command_model"
     )
 
@@ -314,9 +314,9 @@ def test_retriever_example_of_the_docs_takes_precedence(
     response = ask(call("/chat", body), service)
     texts = response.json["context"]["data_points"]["text"]
 
-    assert service.health.names["index"] == "library"
+    assert service.config(Health).names["index"] == "library"
     assert texts[0] == "opening.md: The library opens at nine."
-    assert asyncio.run(service.health.report()) == HealthReport()
+    assert asyncio.run(service.config(Health).report()) == HealthReport()
     assert ask(call("/content/{path}", b"", method="GET", path="opening.md"), service).status == 404
 
 

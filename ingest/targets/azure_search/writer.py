@@ -21,7 +21,7 @@ from ingest.targets.azure_search.documents import SearchDocuments, upload_action
 from ingest.targets.azure_search.index_update import FINGERPRINT, OTHER_INDEX, IndexSpec
 from ingest.targets.azure_search.retry import RetryPolicy
 from ingest.targets.index_writer import UNFINISHED, Document, IndexUnavailable
-from shared.domain.citation_paths import decode_path, encode_path
+from shared.domain.events import decode_path, encode_path
 from shared.files.headers import guess_media_type
 from shared.retrieval.azure_search.client import API_VERSION, CONNECT_SECONDS
 from shared.retrieval.azure_search.field_mapping import IndexFields

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-from shared.domain.citation_paths import decode_path, encode_path
 from shared.domain.errors import NotFound
-from shared.domain.events import Source
+from shared.domain.events import Source, decode_path, encode_path
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.http.call import Json

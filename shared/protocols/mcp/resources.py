@@ -7,8 +7,8 @@ import binascii
 from collections.abc import Sequence
 from typing import Any
 
-from shared.domain.citation_paths import decode_path
 from shared.domain.errors import NotFound
+from shared.domain.events import decode_path
 from shared.http.call import Json, Reply
 from shared.protocols.mcp import documents
 from shared.protocols.mcp.messages import HOUR, InvalidParams, Request, ResourceNotFound

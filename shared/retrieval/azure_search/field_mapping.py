@@ -8,8 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from shared.domain.citation_paths import encode_path, escape_citation
-from shared.domain.events import Source
+from shared.domain.events import Source, encode_path, escape_citation
 
 # The tools of "Azure OpenAI On Your Data" store the number of a passage in either field.
 CHUNK_FIELD, METADATA_FIELD = "chunk_id", "metadata"

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from shared.domain.citation_paths import decode_path
-from shared.domain.events import Source
+from shared.domain.events import Source, decode_path
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.retrieval.azure_search.field_mapping import IndexFields

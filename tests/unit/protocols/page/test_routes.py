@@ -16,9 +16,9 @@ import pytest
 from shared.app import ROUTES
 from shared.bootstrap.build import build
 from shared.http.auth import AccessPolicy
-from shared.http.health import Health, HealthCheck
 from shared.models.router import Provider, Router
 from shared.protocols.exchange import App
+from shared.protocols.health import Health, HealthCheck
 from shared.protocols.page.routes import FOLDER, MEDIA_TYPES, PageConfig
 from shared.rag.flow import Rag
 from shared.retrieval.index_statistics import IndexStatistics

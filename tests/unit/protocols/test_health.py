@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from shared.domain.errors import ChatError, Misconfigured
-from shared.http.health import Health, HealthCheck, HealthReport
+from shared.protocols.health import Health, HealthCheck, HealthReport
 
 
 class Component:
