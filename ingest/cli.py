@@ -179,8 +179,9 @@ def format_summary(summary: IngestSummary, seconds: float) -> Iterator[str]:
     """Format the result of a run: totals, then each skipped file with the reason."""
     yield (
         f"{summary.indexed} documents put ({summary.passages} passages), "
-        f"{summary.unchanged} unchanged, {summary.removed} removed, "
-        f"{len(summary.skipped)} skipped, in {seconds:.1f} s."
+        f"{summary.unchanged} unchanged, {summary.unreadable} unreadable, "
+        f"{summary.unsupported} unsupported. "
+        f"{summary.removed} removed, {summary.left_out} files left out, in {seconds:.1f} s."
     )
     if summary.stale:
         yield f"{summary.stale} more are in the index and not in the folder: --prune removes them."

@@ -39,6 +39,9 @@ class Content:
     category: str | None = None
 
 
+UNKNOWN_TYPE = "There is no reader for this type of file."
+
+
 class UnreadableDocument(Exception):
     """A file yields no content; the message is a sentence without the file's name."""
 

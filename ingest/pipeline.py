@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ingest import acl
 from ingest.concurrency import prefetch
-from ingest.document import UnreadableDocument, too_large_message
+from ingest.document import UNKNOWN_TYPE, UnreadableDocument, too_large_message
 from ingest.enrich import Enricher
 from ingest.sandbox import SandboxReader
 from ingest.scan import Listing, SourceFile, compute_fingerprint
@@ -30,22 +30,22 @@ FileResult = Document | str | None
 
 @dataclass(slots=True)
 class IngestSummary:
-    """The totals of a run, and each skipped file with the reason.
+    """The totals of a run, and each skipped file with the reason."""
 
-    `removed` counts the files that left the index, those among them that are skipped now. `stale`
-    counts the files that are in the index, not in the folder, and were not removed.
-    `is_unreadable` says that no file of the folder could be read, now or before: nothing was
-    written. `is_outdated` says that a file could not be removed: the index still has its passages,
-    whose readers may be other than now.
-    """
-
+    # Each document of the folder is counted once in these four.
     indexed: int = 0
     unchanged: int = 0
-    removed: int = 0
-    stale: int = 0
-    passages: int = 0
-    skipped: list[tuple[str, str]] = field(default_factory=list)
-    is_unreadable: bool = False
+    unreadable: int = 0  # or rejected by a model or the index
+    unsupported: int = 0  # no reader for the type
+
+    passages: int = 0  # of the indexed documents
+    removed: int = 0  # left the index, among them documents that are skipped now
+    stale: int = 0  # in the index and not in the folder, and not removed
+    left_out: int = 0  # hidden files and folders, links, secrets: no documents
+    skipped: list[tuple[str, str]] = field(default_factory=list)  # with the reason
+    is_unreadable: bool = False  # no file could be read, now or before: nothing was written
+    # A file could not be removed: the index still has its passages, whose readers may be other
+    # than now.
     is_outdated: bool = False
 
     @property
@@ -75,7 +75,8 @@ class IngestPipeline:
         An interrupted run can be repeated: files that are complete in the index are not read again.
         """
         indexed = await self.writer.fingerprints()
-        files, summary = listing.files, IngestSummary(skipped=list(listing.skipped))
+        files, summary = listing.files, IngestSummary(left_out=len(listing.skipped))
+        summary.skipped += listing.skipped
         results = (self._process(file, rules, indexed.get(file.name)) for file in files)
         async with aclosing(prefetch(results, PREFETCH_FILES)) as prefetched:
             for file in files:
@@ -136,6 +137,9 @@ class IngestPipeline:
             summary.indexed += 1
             summary.passages += len(result.passages)
             return
+        is_unsupported = result == UNKNOWN_TYPE
+        summary.unsupported += is_unsupported
+        summary.unreadable += not is_unsupported
         # The indexed passages may be outdated, or restricted to other people than now.
         if is_indexed:
             await self._remove(summary, file.name)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ingest.document import (
     MAX_FILE_BYTES,
+    UNKNOWN_TYPE,
     Content,
     UnreadableDocument,
     non_empty_pages,
@@ -59,7 +60,7 @@ def _read_checked(path: Path, max_bytes: int) -> Content:
     if file_type is None and detected == "text":
         return plain_text.read_unknown_text(path)
     if file_type is None:
-        raise UnreadableDocument(plain_text.UNKNOWN_TYPE)
+        raise UnreadableDocument(UNKNOWN_TYPE)
     if detected == "encrypted":
         raise UnreadableDocument("It is encrypted: it opens with a password only.")
     if detected != file_type.content:

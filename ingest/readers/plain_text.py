@@ -11,10 +11,9 @@ from typing import Any
 
 import yaml
 
-from ingest.document import Content, Page, UnreadableDocument, distinct_title
+from ingest.document import UNKNOWN_TYPE, Content, Page, UnreadableDocument, distinct_title
 from ingest.readers.underlined_titles import markdown_headings, rst_headings
 
-UNKNOWN_TYPE = "There is no reader for this type of file."
 GENERATED = "It is generated or minified: its lines are too long for a text."
 MAX_MEAN_LINE = 10_000  # characters of a text of unknown type
 

@@ -146,7 +146,7 @@ def test_no_rules_makes_only_the_folder_public(folder: Path, index: Index) -> No
 
     assert refused == REFUSAL.format(number=2, name="board/pay.md")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "2 documents put (2 passages), 1 unchanged, 0 removed" in done.stdout
+    assert "2 documents put (2 passages), 1 unchanged, 0 unreadable" in done.stdout
     assert index.restricted() == {"board/plan.md"}
     assert run_command(str(folder), **index.settings).returncode == 0
 

@@ -108,15 +108,33 @@ def test_folder_must_be_named_where_no_index_knows_it(
     assert done.stderr == "Say which folder: make index DOCS=path/to/documents\n"
 
 
-def test_file_that_became_unreadable_is_counted_as_removed(folder: Path, index: Path) -> None:
+def test_file_that_became_unreadable_is_counted_as_that_and_as_removed(
+    folder: Path, index: Path
+) -> None:
     run_command(str(folder), INDEX_FILE=str(index))
     (folder / "a.md").write_bytes(b"\x00\x01\x02")
     done = run_command(INDEX_FILE=str(index))
 
     assert done.returncode == 0
-    counts = "0 documents put (0 passages), 1 unchanged, 1 removed, 1 skipped"
+    counts = "0 documents put (0 passages), 1 unchanged, 1 unreadable, 0 unsupported. 1 removed, "
     assert counts in done.stdout
     assert "a.md: Its content is not what its name says." in done.stdout
+
+
+def test_counts_of_the_summary_add_up_to_the_documents_of_the_folder(
+    folder: Path, index: Path
+) -> None:
+    run_command(str(folder), INDEX_FILE=str(index))
+    write(folder, "c.md", "# Cherries\n\nCherries cost five dollars.")
+    write(folder, ".hidden.md", "Hidden.")
+    (folder / "d.pdf").write_bytes(b"no pdf")
+    (folder / "e.bin").write_bytes(b"\x00\x01\x02")
+    (folder / "f.exe").write_bytes(b"MZ\x00")
+    done = run_command(INDEX_FILE=str(index))
+
+    assert f"6 documents in {folder} -> " in done.stdout
+    counts = "1 documents put (1 passages), 2 unchanged, 1 unreadable, 2 unsupported. "
+    assert f"\n{counts}0 removed, 1 files left out, in " in done.stdout
 
 
 def test_several_folders_are_refused_with_what_to_do(folder: Path, index: Path) -> None:
@@ -144,7 +162,10 @@ def test_stale_files_are_reported_and_pruned(folder: Path, index: Path) -> None:
     pruned = run_command(str(folder), "--prune", INDEX_FILE=str(index))
 
     assert "1 more are in the index and not in the folder: --prune removes them." in done.stdout
-    assert "0 documents put (0 passages), 1 unchanged, 1 removed" in pruned.stdout
+    assert (
+        "0 documents put (0 passages), 1 unchanged, 0 unreadable, 0 unsupported. 1 removed"
+        in pruned.stdout
+    )
     with closing(SqliteRetriever.open(index)) as opened:
         assert search(opened, "Apples") == ()
 

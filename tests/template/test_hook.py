@@ -204,7 +204,7 @@ def test_rejected_upload_is_retried(cloud: Cloud) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "Azure responds with 403" in done.stdout
     assert "3 documents put" in done.stdout
-    assert "2 unchanged, 0 removed, 0 skipped" in done.stdout
+    assert "2 unchanged, 0 unreadable, 0 unsupported" in done.stdout
 
 
 def test_missing_roles_end_with_instructions(cloud: Cloud) -> None:

@@ -52,7 +52,10 @@ def run_pipeline(
         run = IngestPipeline(
             reader or FakePassageReader(), target, enrich or Enricher(), prune, version=version
         )
-        return await run.run(listing, rules)
+        summary = await run.run(listing, rules)
+        read = summary.indexed + summary.unchanged
+        assert read + summary.unreadable + summary.unsupported == len(listing.files)
+        return summary
 
     return asyncio.run(go())
 
