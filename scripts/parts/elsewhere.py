@@ -16,9 +16,10 @@ from scripts.parts.project_files import (
     remove_from_yaml,
 )
 from scripts.parts.removal import Removal, Tree, text_files
+from scripts.parts.table import PAGE, write_table
 
-# Pages about parts by name, and the documents that are indexed.
-NOT_PAGES = ("docs/customize.md", "shared/data/", "evals/safety/documents/", "tests/")
+# The documents that are indexed, and what tests read.
+NOT_PAGES = ("shared/data/", "evals/safety/documents/", "tests/")
 # The ends of files, and what begins a comment in them.
 MARKERS = {
     ("Makefile", ".funcignore", "requirements.txt", ".yaml", ".yml", ".toml"): "#",
@@ -45,5 +46,7 @@ def remove_elsewhere(tree: Tree, removal: Removal) -> None:
         for name, text in text_files(tree, *endings):
             if name != "parts.toml":
                 tree[name] = remove_from_comments(text, marker, mentions)
+    if PAGE in tree:
+        tree[PAGE] = write_table(tree, removal.catalog, removal.gone)
     pages = [name for name, _ in text_files(tree, ".md") if not name.startswith(NOT_PAGES)]
     remove_from_pages(tree, pages, mentions)

@@ -14,20 +14,24 @@ from scripts.parts.bicep import fold_file
 from scripts.parts.elsewhere import MARKERS, NOT_PAGES
 from scripts.parts.markdown import Links, read_anchors
 from scripts.parts.mentions import find_mentions
-from scripts.parts.plan import catalog_of, plan
+from scripts.parts.plan import catalog_of, is_on, plan
 from scripts.parts.project import read_tree
 from scripts.parts.removal import Removal, Tree, text_files
+from scripts.parts.table import PAGE, write_table
 from tests.support.servers import ROOT
 
 BEFORE = read_tree(ROOT)
-NAMES = [*catalog_of(BEFORE).parts]
+CATALOG = catalog_of(BEFORE)
+ALL_BUT = "all but azure-search azure-openai"
+NAMES = [*CATALOG.parts, ALL_BUT]
 
 
 @cache
 def remove(name: str) -> tuple[Tree, Removal]:
-    """The project without a part."""
+    """The project without a part, or without most."""
     tree = dict(BEFORE)
-    return tree, plan(tree, [name])
+    names = CATALOG.all_but(ALL_BUT.split()[2:]) if name == ALL_BUT else [name]
+    return tree, plan(tree, names)
 
 
 def pages(tree: Tree) -> dict[str, str]:
@@ -83,3 +87,10 @@ def test_tables_keep_their_columns(name: str) -> None:
             counts = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
 
             assert len(counts) == 1, f"{path}: {table}"
+
+
+def test_table_of_parts_is_the_one_of_the_catalog() -> None:
+    gone = [name for name in CATALOG.parts if not is_on(BEFORE, CATALOG, name)]
+    is_current = BEFORE[PAGE] == write_table(BEFORE, CATALOG, gone)
+
+    assert is_current, "run `.venv/bin/python -m scripts.parts.table`"
