@@ -63,6 +63,8 @@ class Reply:
     # The sender closes `rest` soon after it, even if the client has stopped reading: by the event
     # loop's clock.
     deadline: float = 0
+    # Writes an error after the first chunk as the last one; without it the reply is cut.
+    write_last: Callable[[Json], bytes] | None = None
 
 
 class AnswerSlots:

@@ -143,14 +143,16 @@ class Exchange:
         """Return a reply with the first chunk of its stream. Raises what fails until then."""
         if reply.rest is None:
             return reply
-        rest = self._send(reply.rest)
+        rest = self._send(reply.rest, reply.write_last)
         first = await cancel_on_disconnect(anext(rest), self.call.is_disconnected)
         return replace(reply, body=first, rest=rest)
 
-    async def _send(self, chunks: ByteStream) -> ByteStream:
+    async def _send(
+        self, chunks: ByteStream, write_last: Callable[[Json], bytes] | None
+    ) -> ByteStream:
         """Pass the chunks of a reply through, and write the log line at their end.
 
-        Raises ChatErrors: most protocols write them as the last chunk, with `write_late_error`.
+        An error after the first one becomes the last one. Raises ChatErrors without `write_last`.
         """
         started = False
         self.record.outcome = CLIENT_GONE  # until the end is reached, or an error is logged
@@ -159,12 +161,14 @@ class Exchange:
                 async for chunk in chunks:
                     started = True
                     yield chunk
-            if self.record.outcome == CLIENT_GONE:
-                self.record.outcome = "ok"
+            self.record.outcome = "ok"
         except Exception as failure:
             if not started:
                 raise
-            raise self._log_failure(failure) from None
+            error = self._log_failure(failure)
+            if write_last is None:
+                raise error from None
+            yield write_last(self.errors.write_error(error, self.body))
         finally:
             if started:
                 self.record.write()
@@ -175,10 +179,6 @@ class Exchange:
         body = dumps(self.errors.write_error(failure, self.body))
         status = self.errors.status(failure, self.body)
         return Reply(status, JSON, body, dict(self.errors.headers(failure)))
-
-    def write_late_error(self, failure: Exception) -> Json:
-        """Log a failure after the start of a stream and return its JSON."""
-        return self.errors.write_error(self._log_failure(failure), self.body)
 
     def _log_failure(self, failure: Exception) -> ChatError:
         """Log a late failure and return the error that the caller may see."""

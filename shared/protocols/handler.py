@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -18,10 +17,13 @@ from shared.protocols.exchange import ErrorFormat, Exchange
 from shared.rag.flow import StreamOptions, stream_answer
 from shared.rag.prompt import COMPOSED, PromptBuilder
 
-LateError = Callable[[Exception], Json]
-"""Logs a failure and returns its JSON."""
-Stream = Callable[[ChatRequest, Events, LateError], ByteStream]
-"""Writes events as bytes. A failure before the first line is an exception."""
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The chunks of an answer. A failure before the first one is an exception."""
+
+    chunks: ByteStream
+    write_last: Callable[[Json], bytes]  # writes an error after the first chunk as the last one
 
 
 async def encode_events(events: Events, encode: Callable[[Context, Event], bytes]) -> ByteStream:
@@ -45,31 +47,6 @@ async def encode_events(events: Events, encode: Callable[[Context, Event], bytes
             raise
 
 
-async def end_with_error(lines: ByteStream, error: Callable[[Exception], bytes]) -> ByteStream:
-    """Pass lines through; a failure after the first line becomes the last line."""
-    started = False
-    try:
-        async with aclosing(lines):
-            async for line in lines:
-                started = True
-                yield line
-    except Exception as failure:
-        if not started:
-            raise
-        yield error(failure)
-
-
-async def pace(lines: ByteStream, seconds: float) -> ByteStream:
-    """Pass lines through, with at least `seconds` between two of them."""
-    ready, now = 0.0, asyncio.get_running_loop().time
-    async with aclosing(lines):
-        async for line in lines:
-            if (wait := ready - now()) > 0:
-                await asyncio.sleep(wait)
-            yield line
-            ready = now() + seconds  # from when the line has been sent
-
-
 LARGE = 256 * 1024  # bytes
 USAGE = (
     "POST {} with Content-Type: application/json and a body such as "
@@ -87,7 +64,7 @@ class ChatProtocol(ErrorFormat):
     media_type: str
     parse: Callable[[Body], ChatRequest]
     write_answer: Callable[[ChatRequest, Answer], Json]
-    write_stream: Stream
+    write_stream: Callable[[ChatRequest, Events], Stream]
     prompt_builder: PromptBuilder = COMPOSED
 
 
@@ -135,6 +112,6 @@ async def respond(
     if not streams(exchange):
         whole = await cancel_on_disconnect(collect(events), call.is_disconnected)
         return exchange.json_reply(protocol.write_answer(request, whole))
-    lines = protocol.write_stream(request, events, exchange.write_late_error)
+    stream = protocol.write_stream(request, events)
     kind = negotiate_media_type(call.headers.get("accept", ""), protocol.media_type)
-    return Reply(200, kind, b"", exchange.headers, lines, deadline)
+    return Reply(200, kind, b"", exchange.headers, stream.chunks, deadline, stream.write_last)

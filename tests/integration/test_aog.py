@@ -16,9 +16,8 @@ from shared.bootstrap.build import build
 from shared.domain.events import Delta, Done
 from shared.domain.messages import ToolCall
 from shared.http.auth import AccessPolicy
-from shared.protocols.aog.response import PAUSE
+from shared.protocols.aog.response import PAUSE, pace
 from shared.protocols.exchange import App
-from shared.protocols.handler import pace
 from shared.settings import SettingsError, read_settings
 from tests.support.aog_calls import SHIRT_CONVERSATION, aog_call, read_text
 from tests.support.calls import (

@@ -26,10 +26,6 @@ DELTA = b'{"choices":[{"delta":{"content":"%s"}}]}'
 STOP = b'{"choices":[{"delta":{},"finish_reason":"stop"}]}'
 
 
-def late_error(failure: Exception) -> dict[str, Any]:
-    return {"error": type(failure).__name__}
-
-
 def content_of(line: Any) -> Any:
     delta = line.get("delta", {})
     return delta if isinstance(delta, str) else delta.get("content")
@@ -40,7 +36,13 @@ def chunks_of(*script: ScriptStep, protocol: ChatProtocol = CURRENT) -> list[lis
 
     async def read() -> list[bytes]:
         events = number_citations(extract_followups(play(script)))
-        return [chunk async for chunk in protocol.write_stream(REQUEST, events, late_error)]
+        stream, chunks = protocol.write_stream(REQUEST, events), []
+        try:
+            async for chunk in stream.chunks:
+                chunks.append(chunk)
+        except ChatError as failure:
+            chunks.append(stream.write_last({"error": type(failure).__name__}))
+        return chunks
 
     lines = [list(map(json.loads, chunk.splitlines())) for chunk in asyncio.run(read())]
     return [

@@ -11,27 +11,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from shared.domain.events import Answer, ByteStream, Context, Delta, Done, Event, Events
+from shared.domain.events import Answer, Context, Delta, Done, Event, Events
 from shared.domain.request import ChatRequest
 from shared.http.call import Json, json_line
 from shared.protocols import context_json
 from shared.protocols.ai_chat.request import parse, parse_rag_chat
-from shared.protocols.handler import ChatProtocol, LateError, encode_events, end_with_error
+from shared.protocols.handler import ChatProtocol, Stream, encode_events
 
 ChunkWriter = Callable[[ChatRequest, Context, Event], Json | None]
 """Writes one event of a stream, given the request and the stream's context; None for no line."""
 
 
-def write_stream(
-    write_chunk: ChunkWriter, request: ChatRequest, events: Events, error: LateError
-) -> ByteStream:
+def write_stream(write_chunk: ChunkWriter, request: ChatRequest, events: Events) -> Stream:
     """Encode a stream as JSON lines, one for each event that `write_chunk` writes, or an error."""
 
     def encode(context: Context, event: Event) -> bytes:
         value = write_chunk(request, context, event)
         return b"" if value is None else json_line(value)
 
-    return end_with_error(encode_events(events, encode), lambda it: json_line(error(it)))
+    return Stream(encode_events(events, encode), json_line)
 
 
 def write_answer(state_key: str, request: ChatRequest, result: Answer) -> Json:

@@ -15,7 +15,6 @@ from typing import Any
 
 from shared.domain.events import (
     Answer,
-    ByteStream,
     Context,
     Delta,
     Done,
@@ -28,7 +27,7 @@ from shared.domain.messages import Message
 from shared.domain.request import ChatRequest
 from shared.http.call import Json
 from shared.protocols.ai_chat import response
-from shared.protocols.handler import ChatProtocol, LateError
+from shared.protocols.handler import ChatProtocol, Stream
 
 
 def is_web_component(body: Any) -> bool:
@@ -49,9 +48,9 @@ def write_answer(request: ChatRequest, result: Answer) -> Json:
     return _with_context("message", envelope, result.context)
 
 
-def write_stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
+def write_stream(request: ChatRequest, events: Events) -> Stream:
     """Encode a stream as JSON lines."""
-    return response.write_stream(write_chunk, request, _with_questions(events), error)
+    return response.write_stream(write_chunk, request, _with_questions(events))
 
 
 def write_chunk(request: ChatRequest, context: Context, event: Event) -> Json | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -16,7 +17,7 @@ from shared.domain.request import ChatRequest
 from shared.http.call import Json, server_sent_event
 from shared.protocols import context_json
 from shared.protocols.aog.request import BadPolicy, parse
-from shared.protocols.handler import ChatProtocol, LateError, end_with_error, pace
+from shared.protocols.handler import ChatProtocol, Stream
 from shared.protocols.message_json import format_call_part
 from shared.rag.prompt import PASSTHROUGH
 
@@ -110,13 +111,32 @@ async def encode(request: ChatRequest, events: Events) -> ByteStream:
                 first = {}
 
 
-def write_stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
+def write_stream(request: ChatRequest, events: Events) -> Stream:
     """Encode a stream as server-sent events with a pause between them, an error too."""
 
-    def last(failure: Exception) -> bytes:
-        return server_sent_event({**error(failure), "finished": True})
+    def write_last(error: Json) -> bytes:
+        return server_sent_event({**error, "finished": True})
 
-    return pace(end_with_error(encode(request, events), last), PAUSE)
+    return Stream(pace(encode(request, events), PAUSE), write_last)
+
+
+async def pace(lines: ByteStream, seconds: float) -> ByteStream:
+    """Pass lines through, with at least `seconds` between two of them, and before an error."""
+    ready, now = 0.0, asyncio.get_running_loop().time
+
+    async def wait() -> None:
+        if (rest := ready - now()) > 0:
+            await asyncio.sleep(rest)
+
+    async with aclosing(lines):
+        try:
+            async for line in lines:
+                await wait()
+                yield line
+                ready = now() + seconds  # from when the line has been sent
+        except Exception:
+            await wait()
+            raise
 
 
 def _frame(

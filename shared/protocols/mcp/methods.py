@@ -12,7 +12,6 @@ from shared.domain.events import ByteStream, Context, Events, collect
 from shared.domain.messages import Message
 from shared.domain.request import ChatRequest
 from shared.http.call import Json, Reply, acceptable_values, server_sent_event
-from shared.protocols.handler import end_with_error
 from shared.protocols.mcp import documents, resources, tools
 from shared.protocols.mcp.messages import (
     HOUR,
@@ -113,12 +112,9 @@ async def ask(request: Request, arguments: Mapping[str, Any]) -> Reply:
     if message.progress_token is None or EVENTS not in media_types:
         answer = await collect(events)
         return exchange.json_reply(tools.answer_result(message, answer, request.base_url))
-    lines = end_with_error(
-        _stream(request, events),
-        lambda failure: server_sent_event(exchange.write_late_error(failure)),
-    )
     headers = {**exchange.headers, "X-Accel-Buffering": "no"}
-    return Reply(200, EVENTS, b"", headers, lines, deadline)
+    chunks = _stream(request, events)
+    return Reply(200, EVENTS, b"", headers, chunks, deadline, server_sent_event)
 
 
 async def _stream(request: Request, events: Events) -> ByteStream:

@@ -9,7 +9,6 @@ from typing import Any
 from shared.domain import errors
 from shared.domain.events import (
     Answer,
-    ByteStream,
     Context,
     Delta,
     Done,
@@ -23,7 +22,7 @@ from shared.domain.request import ChatRequest
 from shared.http.call import Json, server_sent_event
 from shared.protocols import context_json
 from shared.protocols.context_json import source_url
-from shared.protocols.handler import ChatProtocol, LateError, encode_events, end_with_error
+from shared.protocols.handler import ChatProtocol, Stream, encode_events
 from shared.protocols.message_json import format_call_part
 from shared.protocols.openai import data_sources
 from shared.protocols.openai.request import FieldError, parse
@@ -134,7 +133,7 @@ def _chunk(request: ChatRequest, context: Context, delta: Json, reason: str | No
     return _envelope(request, context, "chat.completion.chunk", [choice])
 
 
-def write_stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
+def write_stream(request: ChatRequest, events: Events) -> Stream:
     """Encode a stream as server-sent events with a trailer, an error too."""
     parts: list[str] = []
 
@@ -148,8 +147,7 @@ def write_stream(request: ChatRequest, events: Events, error: LateError) -> Byte
             return b"".join((_annotations_chunk(request, result), line, *_trailer(request, result)))
         return line
 
-    lines = encode_events(events, encode)
-    return end_with_error(lines, lambda it: server_sent_event(error(it)))
+    return Stream(encode_events(events, encode), server_sent_event)
 
 
 def _annotations_chunk(request: ChatRequest, result: Answer) -> bytes:

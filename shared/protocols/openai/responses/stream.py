@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from shared.domain.errors import Unavailable
-from shared.domain.events import ByteStream, Context, Delta, Done, Event, Events
+from shared.domain.events import Context, Delta, Done, Event, Events
 from shared.domain.messages import ToolCall
 from shared.domain.request import ChatRequest
 from shared.http.call import Json, server_sent_event
-from shared.protocols.handler import LateError, encode_events, end_with_error
+from shared.protocols.handler import Stream, encode_events
 from shared.protocols.openai.responses import response as responses
 from shared.protocols.openai.responses.request import ResponseState
 from shared.rag.citation_finder import CitationFinder, sources_by_name
@@ -189,7 +189,7 @@ class ResponseWriter:
         return b"event: " + kind.encode() + b"\n" + server_sent_event(value)
 
 
-def write_stream(request: ChatRequest, events: Events, error: LateError) -> ByteStream:
+def write_stream(request: ChatRequest, events: Events) -> Stream:
     """Encode a stream; a failure is its last event."""
     writer: ResponseWriter | None = None
 
@@ -204,8 +204,7 @@ def write_stream(request: ChatRequest, events: Events, error: LateError) -> Byte
             case Done():
                 return b"".join(writer.end(event))
 
-    def fail(failure: Exception) -> bytes:
-        value = error(failure)["error"]
-        return writer.fail(value) if writer else b""
+    def fail(error: Json) -> bytes:
+        return writer.fail(error["error"]) if writer else b""
 
-    return end_with_error(encode_events(events, encode), fail)
+    return Stream(encode_events(events, encode), fail)

@@ -30,10 +30,7 @@ def write(script: Sequence[ScriptStep]) -> bytes:
     """The stream of an answer."""
 
     async def join() -> bytes:
-        parts = write_stream(
-            QUESTION, answer(script), lambda error: {"error": {"message": str(error)}}
-        )
-        return b"".join([part async for part in parts])
+        return b"".join([part async for part in write_stream(QUESTION, answer(script)).chunks])
 
     return asyncio.run(join())
 
