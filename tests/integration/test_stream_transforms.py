@@ -41,7 +41,7 @@ from tests.support.stores import sqlite_memory
 
 STREAMS = {"Events", "ModelStream", "AsyncGenerator[T, None]"}
 RESULTS = STREAMS | {"ByteStream", "Stream"}
-WHOLE = "shared.protocols.mcp.methods._stream"  # its answer is one result, behind the stream's end
+WHOLE = "shared.protocols.mcp.routes._stream"  # its answer is one result, behind the stream's end
 LATE = 1e9  # a time of the event loop's clock
 
 
