@@ -112,7 +112,13 @@ class Exchange:
     async def run(self) -> Reply:
         """Answer the call. Never raises, but for being cancelled."""
         with self.cleanup as cleanup:
-            reply = await self._reply()
+            try:
+                reply = await self._start()
+            except ClientDisconnected:
+                self.record.outcome = CLIENT_GONE
+                reply = Reply(CLIENT_CLOSED_REQUEST, JSON, b"")
+            except Exception as failure:
+                reply = self._error_reply(self.record.record_failure(failure))
             self.record.status = reply.status
             if reply.rest is None:
                 self.record.write()
@@ -122,29 +128,17 @@ class Exchange:
         body = b"" if self.call.method == "HEAD" else reply.body
         return replace(reply, headers=headers, body=body)
 
-    async def _reply(self) -> Reply:
-        """Return the handler's reply with its first chunk, or that of an error before it."""
+    async def _start(self) -> Reply:
+        """Return the handler's reply, with the first chunk of its stream. Raises all failures."""
         call, route = self.call, self.route
-        try:
-            self.app.cross_origin.check(call.method, call.headers)
-            usage = route.usage or f"{', '.join(route.methods)} {route.path}"
-            check_method(call.method, route.methods, usage)
-            return await self._pull_first(await route.handler(self))
-        except ChatError as failure:
-            return self._error_reply(failure)
-        except ClientDisconnected:
-            self.record.outcome = CLIENT_GONE
-            return Reply(CLIENT_CLOSED_REQUEST, JSON, b"")
-        except Exception as bug:
-            self.record.log_exception(bug)
-            return self._error_reply(ChatError())
-
-    async def _pull_first(self, reply: Reply) -> Reply:
-        """Return a reply with the first chunk of its stream. Raises what fails until then."""
+        self.app.cross_origin.check(call.method, call.headers)
+        usage = route.usage or f"{', '.join(route.methods)} {route.path}"
+        check_method(call.method, route.methods, usage)
+        reply = await route.handler(self)
         if reply.rest is None:
             return reply
         rest = self._send(reply.rest, reply.write_last)
-        first = await cancel_on_disconnect(anext(rest), self.call.is_disconnected)
+        first = await cancel_on_disconnect(anext(rest), call.is_disconnected)
         return replace(reply, body=first, rest=rest)
 
     async def _send(
@@ -165,7 +159,7 @@ class Exchange:
         except Exception as failure:
             if not started:
                 raise
-            error = self._log_failure(failure)
+            error = self.record.record_failure(failure)
             if write_last is None:
                 raise error from None
             yield write_last(self.errors.write_error(error, self.body))
@@ -174,19 +168,10 @@ class Exchange:
                 self.record.write()
                 self.cleanup.close()
 
-    def _error_reply(self, failure: ChatError) -> Reply:
-        self.record.record_failure(failure)
-        body = dumps(self.errors.write_error(failure, self.body))
-        status = self.errors.status(failure, self.body)
-        return Reply(status, JSON, body, dict(self.errors.headers(failure)))
-
-    def _log_failure(self, failure: Exception) -> ChatError:
-        """Log a late failure and return the error that the caller may see."""
-        if not isinstance(failure, ChatError):
-            self.record.log_exception(failure)
-            failure = ChatError()
-        self.record.record_failure(failure)
-        return failure
+    def _error_reply(self, error: ChatError) -> Reply:
+        body = dumps(self.errors.write_error(error, self.body))
+        status = self.errors.status(error, self.body)
+        return Reply(status, JSON, body, dict(self.errors.headers(error)))
 
     @property
     def rag(self) -> Rag:

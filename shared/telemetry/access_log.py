@@ -163,17 +163,20 @@ class AccessLog:
         }
         return {name: value for name, value in values.items() if value is not None}
 
-    def record_failure(self, failure: ChatError) -> None:
-        """Record the outcome of a failed request, and log the cause, hidden from the caller."""
+    def record_failure(self, failure: Exception) -> ChatError:
+        """Record the outcome of a failed request, and log what is hidden from the caller.
+
+        Returns the error that the caller may see.
+        """
+        if not isinstance(failure, ChatError):
+            log.error("request id=%s failed: %s", self.id, format_stack(failure))
+            failure = ChatError()
         self.outcome = type(failure).__name__
         self.failed = failure.status >= 500 and not isinstance(failure, Unsupported)
         cause = failure.cause or (type(failure.__cause__).__name__ if failure.__cause__ else "")
         if cause:
-            log.warning("request id=%s %s: %s", self.id, type(failure).__name__, cause)
-
-    def log_exception(self, error: BaseException) -> None:
-        """Log an unexpected exception with its stack and the request's id."""
-        log.error("request id=%s failed: %s", self.id, format_stack(error))
+            log.warning("request id=%s %s: %s", self.id, self.outcome, cause)
+        return failure
 
 
 def format_stack(error: BaseException | None) -> str:
