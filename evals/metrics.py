@@ -32,11 +32,11 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What a score means. `unit` is empty for a share from 0 to 1."""
+    """What a score means."""
 
     label: str
     meaning: str
-    unit: str = ""
+    unit: str = ""  # empty for a share from 0 to 1
     lower_is_better: bool = False
 
 

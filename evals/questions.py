@@ -24,27 +24,23 @@ Alternatives = Annotated[tuple[Text, ...], BeforeValidator(_alternatives), Field
 
 
 class Question(BaseModel):
-    """A question, and what a good answer to it has.
-
-    `history`: the earlier questions of the conversation, each asked and answered before.
-    `citations`: the pages that hold the answer, as the app cites them (`plan.pdf#page=2`); a file
-    without a page stands for all its pages. `facts`: texts that the answer must contain.
-    `reference`: a complete answer, for a judge. `answerable`: whether the documents have an answer;
-    if not, a good answer says so. `passage` and `note` are for whoever edits a draft: the text that
-    a model wrote the question from, and what to check. A run ignores them.
-    """
+    """A question, and what a good answer to it has."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     question: Text
+    # Earlier questions of the conversation, each asked and answered before
     history: tuple[Text, ...] = ()
+    # Pages that hold the answer, as the app cites them (`plan.pdf#page=2`); a file without a page
+    # stands for all its pages
     citations: tuple[Alternatives, ...] = ()
-    facts: tuple[Alternatives, ...] = ()
-    reference: Text | None = None
-    answerable: bool = True
+    facts: tuple[Alternatives, ...] = ()  # texts that the answer must contain
+    reference: Text | None = None  # a complete answer, for a judge
+    answerable: bool = True  # whether the documents have an answer; if not, a good answer says so
     tags: tuple[Text, ...] = ()
+    # For whoever edits a draft: the text that a model wrote the question from
     passage: Text | None = None
-    note: Text | None = None
+    note: Text | None = None  # for whoever edits a draft: what to check
 
     @property
     def id(self) -> str:

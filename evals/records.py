@@ -27,23 +27,19 @@ class Passage(BaseModel):
 
 
 class Reply(BaseModel):
-    """An answer.
-
-    `passages`: in the order of the prompt. `missing_files`: the cited names that the app cannot
-    open. Times are seconds since the request.
-    """
+    """An answer."""
 
     model_config = ConfigDict(frozen=True)
 
     content: str
-    passages: tuple[Passage, ...]
-    missing_files: tuple[str, ...] = ()
+    passages: tuple[Passage, ...]  # in the order of the prompt
+    missing_files: tuple[str, ...] = ()  # cited names that the app cannot open
     finish_reason: str | None = None
     model: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    seconds_to_first_token: float
-    seconds: float
+    seconds_to_first_token: float  # since the request
+    seconds: float  # since the request
 
 
 class Failure(BaseModel):
@@ -76,20 +72,16 @@ class SentenceJudgement(BaseModel):
 
 
 class Judgement(BaseModel):
-    """The verdicts of a judge on an answer.
-
-    `key` is the same as long as the judge and its requests are. By the metric: `scores` from 0 to
-    1, `reasons` of ratings, and `failures`, which say why there is no score.
-    """
+    """The verdicts of a judge on an answer."""
 
     model_config = ConfigDict(frozen=True)
 
-    key: str
+    key: str  # the same as long as the judge and its requests are
     judge: str
     question: str
-    scores: dict[str, float] = {}
-    reasons: dict[str, str] = {}
-    failures: dict[str, str] = {}
+    scores: dict[str, float] = {}  # by the metric, from 0 to 1
+    reasons: dict[str, str] = {}  # of ratings, by the metric
+    failures: dict[str, str] = {}  # why there is no score, by the metric
     sentences: tuple[SentenceJudgement, ...] = ()
 
 

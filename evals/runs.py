@@ -49,12 +49,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The rows of a run, in the order of the questions. `started` is a time in ISO 8601."""
+    """The rows of a run."""
 
     name: str
     target: str
-    started: str
-    rows: Sequence[Row]
+    started: str  # a time in ISO 8601
+    rows: Sequence[Row]  # in the order of the questions
 
     def scores(self, metric: str) -> dict[str, float]:
         """Return the scores of a metric by the id of the question."""

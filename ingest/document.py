@@ -18,16 +18,13 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The text of one page; `number` counts from 1 and is None where a file has no pages.
-
-    `images` are PNG or JPEG, within the size limits of a model. `title` is the file's title where
-    the text does not begin with it: each passage does then.
-    """
+    """The text and the images of one page."""
 
     text: str
-    number: int | None = None
+    number: int | None = None  # counts from 1; None where a file has no pages
     markdown: bool = False
-    images: tuple[bytes, ...] = ()
+    images: tuple[bytes, ...] = ()  # PNG or JPEG, within the size limits of a model
+    # The file's title where the text does not begin with it: each passage does then
     title: str = ""
 
 

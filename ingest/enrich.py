@@ -22,16 +22,12 @@ BATCH_SIZE = 64  # texts per request: about 20,000 tokens, where the services ac
 
 @dataclass(frozen=True, slots=True)
 class Enricher:
-    """Adds vectors by `embed` and descriptions by `vision`; None where there is no such model.
+    """Adds vectors and descriptions of images."""
 
-    `prompt` is the system message for descriptions. `fingerprint` identifies the models and the
-    prompt: files are indexed again when it changes.
-    """
-
-    embed: Embed | None = None
-    vision: Model | None = None
-    prompt: str = ""
-    fingerprint: str = ""
+    embed: Embed | None = None  # None without an embedding model
+    vision: Model | None = None  # None without a model that accepts images
+    prompt: str = ""  # the system message for descriptions
+    fingerprint: str = ""  # of the models and the prompt: files are indexed again when it changes
     _semaphore: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
     )

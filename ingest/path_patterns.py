@@ -17,7 +17,6 @@ _UNWRITABLE = re.compile(r"[\\\ud800-\udfff]")  # characters that a rule cannot 
 
 
 def path_matches(pattern: str, path: str) -> bool:
-    """Whether a path matches a pattern."""
     return _compile(pattern).fullmatch(path) is not None
 
 

@@ -56,17 +56,15 @@ class IngestSummary:
 
 @dataclass(frozen=True, slots=True)
 class IngestPipeline:
-    """Indexes a folder. `prune` removes files from the index that are no longer in the folder.
-
-    `on_file` is called with the name of each processed file. `version` is the version of reading
-    and splitting: files are indexed again when it changes.
-    """
+    """Indexes a folder."""
 
     reader: SandboxReader
     writer: IndexWriter
     enricher: Enricher
-    prune: bool = False
+    prune: bool = False  # removes files from the index that are no longer in the folder
+    # Is called with the name of each processed file
     on_file: Callable[[str], None] = lambda _: None
+    # Of reading and splitting: files are indexed again when it changes
     version: int = SPLITTER_VERSION
 
     async def run(self, listing: Listing, rules: acl.Acl) -> IngestSummary:

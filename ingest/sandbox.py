@@ -42,16 +42,13 @@ class ReadRequest(BaseModel):
 
 
 class ReadReply(BaseModel):
-    """The passages of a file, or the reason for skipping it.
-
-    `must_restart` says that the process has reached a limit and must be replaced.
-    """
+    """The passages of a file, or the reason for skipping it."""
 
     model_config = ConfigDict(frozen=True, ser_json_bytes="base64", val_json_bytes="base64")
 
     passages: tuple[Passage, ...] = ()
     error: str | None = None
-    must_restart: bool = False
+    must_restart: bool = False  # the process has reached a limit and must be replaced
 
 
 def encode_line(message: ReadRequest | ReadReply) -> bytes:

@@ -19,22 +19,19 @@ _RESOURCE_FORK = "._"  # macOS puts one beside each file that it copies to anoth
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A document; `name` is its path in the folder with `/`, by which the index knows it."""
+    """A document."""
 
-    name: str
+    name: str  # its path in the folder with `/`, by which the index knows it
     path: Path
 
 
 @dataclass(slots=True)
 class Listing:
-    """The documents of a folder sorted by name, and the skipped files with the reason.
+    """The documents of a folder and the skipped files."""
 
-    `acl_files` are the files that look like access rules.
-    """
-
-    files: list[SourceFile] = field(default_factory=list)
-    skipped: list[tuple[str, str]] = field(default_factory=list)
-    acl_files: list[str] = field(default_factory=list)
+    files: list[SourceFile] = field(default_factory=list)  # sorted by name
+    skipped: list[tuple[str, str]] = field(default_factory=list)  # with the reason
+    acl_files: list[str] = field(default_factory=list)  # those that look like access rules
 
     def may_contain(self, name: str) -> bool:
         """Whether the document may exist in a folder that could not be read."""

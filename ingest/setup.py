@@ -46,33 +46,28 @@ OTHER_SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
-    """The arguments of the command line.
+    """The arguments of the command line."""
 
-    `folder` has the documents. `prune` removes what is no longer in it. `no_rules` confirms that it
-    has no acl.yaml on purpose: files that the index restricts become public. `max_megabytes` limits
-    a file's size, `seconds` the time to read it. `storage` is the storage account's resource id.
-    `embedding_model` is the model of the embedding deployment, where the names differ. `roles` is
-    for how many seconds refusals are retried, as new role assignments take minutes to act.
-    """
-
-    folder: Path
-    prune: bool = False
+    folder: Path  # has the documents
+    prune: bool = False  # remove what is no longer in the folder
+    # There is no acl.yaml on purpose: files that the index restricts become public
     no_rules: bool = False
     indexer: bool = False
-    max_megabytes: int = 32
-    seconds: float = 60
-    embedding_model: str | None = None
-    storage: str | None = None
+    max_megabytes: int = 32  # of a file
+    seconds: float = 60  # to read a file
+    embedding_model: str | None = None  # of the embedding deployment, where the names differ
+    storage: str | None = None  # the storage account's resource id
+    # For how many seconds refusals are retried, as new role assignments take minutes to act
     roles: float = 0
 
 
 @dataclass(frozen=True, slots=True)
 class IngestSetup:
-    """The parts of a run; `description` names the index and the models for the operator."""
+    """The parts of a run."""
 
     writer: IndexWriter
     enricher: Enricher
-    description: str
+    description: str  # names the index and the models for the operator
 
 
 @asynccontextmanager

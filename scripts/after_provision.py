@@ -99,5 +99,4 @@ def certificate_help(error: BaseException) -> list[str]:
 
 
 def print_errors(*lines: str) -> None:
-    """Print lines to stderr."""
     print(*lines, sep="\n", file=sys.stderr, flush=True)

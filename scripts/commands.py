@@ -40,15 +40,11 @@ class CommandError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a command.
+    """The limits of a command."""
 
-    `seconds`: how long one run may take. `tries`, `pause`: how often a command is run that Entra ID
-    may refuse at first, and the seconds between two runs.
-    """
-
-    seconds: float = 120
-    tries: int = 6
-    pause: float = 5
+    seconds: float = 120  # of one run
+    tries: int = 6  # how often a command is run that Entra ID may refuse at first
+    pause: float = 5  # seconds between two runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,6 @@ class RoleAssignment:
 
     @property
     def body(self) -> dict[str, Any]:
-        """The JSON of the assignment."""
         subscription = "/".join(self.resource_id.split("/")[:3])
         definitions = f"{subscription}/providers/Microsoft.Authorization/roleDefinitions"
         properties = {
@@ -76,7 +75,6 @@ class RoleAssignment:
 
     @property
     def command(self) -> str:
-        """The command that makes the assignment."""
         words = ("az", "role", "assignment", "create", "--role", self.role)
         scope = ("--scope", self.resource_id, "--assignee-object-id", self.principal_id)
         return shlex.join((*words, *scope, "--assignee-principal-type", self.principal_type))

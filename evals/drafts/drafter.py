@@ -23,11 +23,11 @@ MARKS = (DUPLICATE, UNANSWERABLE, OTHER_ANSWER, NOT_RETRIEVED)
 
 @dataclass(frozen=True, slots=True)
 class Drafter:
-    """Drafts questions with the model and the search of the app; `defaults` are of its search."""
+    """Drafts questions with the model and the search of the app."""
 
     model: Model
     retriever: Retriever
-    defaults: Overrides
+    defaults: Overrides  # of the search
 
     async def draft(self, passage: Source) -> Question | None:
         """Return a question that the passage answers; None if it has nothing to ask about.

@@ -30,7 +30,6 @@ def read_by_key(path: Path) -> dict[str, Judgement]:
 
 
 def judgement_key(judge: Judge, question: Question, reply: Reply) -> str:
-    """Return the key of a judgement."""
     requests = make_requests(question, reply)
     messages = [request.messages for request in requests]
     inputs = (judge.endpoint, judge.model.name, question.id, messages)

@@ -22,20 +22,17 @@ MIN_AGREEMENT = 0.7
 
 
 class Label(BaseModel):
-    """An answer with the verdicts of a person: one for each sentence, and on the whole.
-
-    `case` says what makes it a test of the judge. `complete` belongs to a reference answer.
-    """
+    """An answer with the verdicts of a person: one for each sentence, and on the whole."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    case: str
+    case: str  # what makes it a test of the judge
     question: Question
     passages: tuple[Passage, ...]
     answer: str
     verdicts: Annotated[tuple[Support, ...], Field(min_length=1)]
     relevant: bool
-    complete: bool | None = None
+    complete: bool | None = None  # of a reference answer
 
     @property
     def reply(self) -> Reply:

@@ -33,10 +33,10 @@ class NoVerdict(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """A model that judges, at the `endpoint` that tells it from models of the same name."""
+    """A model that judges."""
 
     model: Model
-    endpoint: str
+    endpoint: str  # tells it from models of the same name
 
     async def ask(self, request: Request) -> Verdict:
         """Send a request; return the verdict of the response. Raises NoVerdict."""

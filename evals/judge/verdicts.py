@@ -72,12 +72,12 @@ Verdict = Grounding | Rating
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request for the verdict of one metric. The verdict is validated with the `context`."""
+    """A request for the verdict of one metric."""
 
     metric: str
     kind: type[Verdict]
     content: Mapping[str, Any]
-    context: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] = field(default_factory=dict)  # with which the verdict is validated
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -54,5 +54,4 @@ def render(run: Run, before: Run | None = None) -> str:
 
 
 def write_report(path: Path, run: Run, before: Run | None = None) -> None:
-    """Write the report to a file."""
     path.write_text(render(run, before), "utf-8")

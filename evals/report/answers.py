@@ -36,11 +36,11 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A page or a fact that an answer should have: any of `texts`, and where each answer has it."""
+    """A page or a fact that an answer should have."""
 
     kind: str
-    texts: tuple[str, ...]
-    states: tuple[str, ...]
+    texts: tuple[str, ...]  # any of them is enough
+    states: tuple[str, ...]  # where each answer has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,12 @@ class Retrieved:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question with its answers: that of the run before first, if there is one.
-
-    `judgements`: of each answer.
-    """
+    """A question with its answers."""
 
     question: Question
-    replies: tuple[Reply, ...]
+    replies: tuple[Reply, ...]  # that of the run before first, if there is one
     scores: tuple[Score, ...]
-    judgements: tuple[Judgement | None, ...]
+    judgements: tuple[Judgement | None, ...]  # of each answer
 
     @property
     def is_same(self) -> bool:

@@ -14,10 +14,10 @@ from evals.runs import Row, Run
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Answers under a heading. `order`: a sentence on how they are sorted."""
+    """Answers under a heading."""
 
     heading: str
-    order: str
+    order: str  # a sentence on how they are sorted
     answers: tuple[Answer, ...]
 
 
@@ -38,11 +38,11 @@ ORDER = {
 
 @dataclass(frozen=True, slots=True)
 class FailureLine:
-    """A question without an answer. `before`: what became of it in the run before."""
+    """A question without an answer."""
 
     question: Question
     failure: Failure
-    before: str
+    before: str  # what became of it in the run before
 
 
 def list_failures(run: Run, before: Run | None) -> tuple[FailureLine, ...]:

@@ -28,15 +28,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How a metric that is not a rate is distributed over the answers of a run.
-
-    `figures`: the median, the 95th percentile and the largest.
-    """
+    """How a metric that is not a rate is distributed over the answers of a run."""
 
     run: str
     metric: Metric
     mean: Interval
-    figures: tuple[float, float, float]
+    figures: tuple[float, float, float]  # the median, the 95th percentile and the largest
     bars: str
 
 

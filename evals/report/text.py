@@ -83,7 +83,6 @@ def format_change_interval(bounds: Interval, metric: Metric) -> str:
 
 
 def _note(name: str, reply: Reply, question: Question) -> Markup:
-    """Return what to say of a citation."""
     if name in reply.missing_files:
         return Markup(' <b class="bad">✗ no such file</b>')
     if name not in {passage.name for passage in reply.passages}:

@@ -37,24 +37,20 @@ class Turn(_Model):
 
 
 class Request(_Model):
-    """What is sent: a question by the AI Chat Protocol, or anything else, unchanged.
+    """What is sent: a question by the AI Chat Protocol, or anything else, unchanged."""
 
-    `app`: the deployment with sign-in, or the one without. `user`: whose sign-in headers are sent.
-    `path`, `headers` and `text` are sent as they are, `text` so many times in a row. `save_id`:
-    where the response has the id that later requests of the attack name as $ID.
-    """
-
-    app: Literal["sign-in", "open"] = "sign-in"
-    user: Literal["anna", "bert"] | None = None
+    app: Literal["sign-in", "open"] = "sign-in"  # the deployment with sign-in, or the one without
+    user: Literal["anna", "bert"] | None = None  # whose sign-in headers are sent
     method: Literal["GET", "POST", "PUT", "DELETE"] = "POST"
-    path: Text = "/chat"
-    headers: Mapping[str, str] = {}
+    path: Text = "/chat"  # sent as it is
+    headers: Mapping[str, str] = {}  # sent as they are
     question: Text | None = None
     history: tuple[Turn, ...] = ()
     overrides: Mapping[str, JsonValue] = {}
     body: JsonValue = None
-    text: Text | None = None
+    text: Text | None = None  # sent as it is, `times` in a row
     times: Annotated[int, Field(ge=1)] = 1
+    # Where the response has the id that later requests of the attack name as $ID
     save_id: Text | None = None
 
     @model_validator(mode="after")
@@ -68,22 +64,17 @@ class Request(_Model):
 
 
 class Expectation(_Model):
-    """What must hold of the response. No server error meets an expectation.
-
-    `absent` and `present`: texts of the body or a header; `absent_from_answer`: of the answer
-    alone. Among absent texts, $PROMPT stands for each sentence of the app's instructions.
-    `retrieved` and `not_cited`: names that must, and must not be among the response's citations or
-    results. `cites_retrieved`: each citation in the answer's text names one of those. `headers`: a
-    text that each has; null if there must be no such header.
-    """
+    """What must hold of the response. No server error meets an expectation."""
 
     status: Annotated[int, Field(ge=200, lt=500)] = 200
+    # Texts of the body or a header; $PROMPT stands for each sentence of the app's instructions
     absent: tuple[Text, ...] = ()
-    present: tuple[Text, ...] = ()
-    absent_from_answer: tuple[Text, ...] = ()
-    retrieved: tuple[Text, ...] = ()
-    not_cited: tuple[Text, ...] = ()
-    cites_retrieved: bool = False
+    present: tuple[Text, ...] = ()  # texts of the body or a header
+    absent_from_answer: tuple[Text, ...] = ()  # texts of the answer alone; $PROMPT as above
+    retrieved: tuple[Text, ...] = ()  # names that must be among the response's citations or results
+    not_cited: tuple[Text, ...] = ()  # names that must not be among them
+    cites_retrieved: bool = False  # each citation in the answer's text names one of those
+    # A text that each has; null if there must be no such header
     headers: Mapping[str, str | None] = {}
 
     @property
@@ -94,20 +85,18 @@ class Expectation(_Model):
 
 
 class Attack(_Model):
-    """An attack. `needs_model`: only a language model can fall for it.
-
-    `before`: requests that prepare it, and must succeed. `control`: a request of somebody who may,
-    sent afterwards; its response must have every `absent` text, or the attack proves nothing.
-    `same_as`: a request whose response must not differ, so that nothing is to be learned.
-    """
+    """An attack."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
     kind: Kind
-    needs_model: bool = False
-    before: tuple[Request, ...] = ()
+    needs_model: bool = False  # only a language model can fall for it
+    before: tuple[Request, ...] = ()  # requests that prepare it, and must succeed
     request: Request
     expect: Expectation
+    # A request of somebody who may, sent afterwards; its response must have every `absent` text, or
+    # the attack proves nothing
     control: Request | None = None
+    # A request whose response must not differ, so that nothing is to be learned
     same_as: Request | None = None
 
     @model_validator(mode="after")

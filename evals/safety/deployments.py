@@ -59,15 +59,12 @@ USERS: Mapping[str, User] = {
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """The addresses of the apps: with sign-in, without, and with sign-in and a language model.
+    """The addresses of the apps."""
 
-    `model_name` is empty if no language model is configured; then the third has the demo model.
-    """
-
-    sign_in: str
-    open: str
-    model: str
-    model_name: str = ""
+    sign_in: str  # with sign-in
+    open: str  # without sign-in
+    model: str  # with sign-in and a language model; the demo model if none is configured
+    model_name: str = ""  # empty if no language model is configured
 
     def url(self, app: str, needs_model: bool) -> str:
         """Return the address of the app for a request of an attack."""

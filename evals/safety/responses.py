@@ -17,11 +17,11 @@ class _DataPoints(BaseModel):
 
 
 class _Place(BaseModel):
-    """A citation or a result: OpenAI has `filepath`, annotations `title`, MCP `id`."""
+    """A citation or a result."""
 
-    filepath: str | None = None
-    title: str | None = None
-    id: str | None = None
+    filepath: str | None = None  # of OpenAI's citations
+    title: str | None = None  # of annotations
+    id: str | None = None  # of MCP's results
 
     @property
     def name(self) -> str:

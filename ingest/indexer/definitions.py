@@ -18,30 +18,24 @@ FIXED_SIZE_MODEL = "text-embedding-ada-002"  # a model that does not accept `dim
 
 @dataclass(frozen=True, slots=True)
 class IndexerPlan:
-    """The index to fill, and the files: those below `folder` in a container of a storage account.
-
-    `storage_id` is the account's resource id, `/subscriptions/...`: the search service reads the
-    container with its own identity.
-    """
+    """The index to fill, and the files: those below `folder` in a container."""
 
     index_spec: IndexSpec
+    # Of the account, `/subscriptions/...`: the search service reads it with its own identity
     storage_id: str
     container: str
     folder: str = "files/"
 
     @property
     def data_source_name(self) -> str:
-        """The name of the data source."""
         return f"{self.index_spec.index}-files"
 
     @property
     def skillset_name(self) -> str:
-        """The name of the skillset."""
         return f"{self.index_spec.index}-passages"
 
     @property
     def indexer_name(self) -> str:
-        """The name of the indexer."""
         return f"{self.index_spec.index}-indexer"
 
 

@@ -55,7 +55,6 @@ def is_text(head: bytes) -> bool:
 
 
 def read_text(path: Path) -> Content:
-    """Read plain text."""
     return Content((Page(decode_text(path.read_bytes())),))
 
 

@@ -28,15 +28,12 @@ _BLOCK_ENDS = ("\n\n", "\n", ". ", "\u0964", "\u3002", " ")
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """The text from `start` to `end`; `header` is a table's, to be repeated above it.
-
-    `in_table` says that it begins in a table.
-    """
+    """A part of a text."""
 
     start: int
     end: int
-    header: str = ""
-    in_table: bool = False
+    header: str = ""  # of a table, to be repeated above the part
+    in_table: bool = False  # it begins in a table
 
 
 def split_text(text: str, limit: int) -> tuple[str, ...]:
@@ -85,17 +82,13 @@ _FENCE = re.compile(r" {0,3}(```|~~~)")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The text under one heading; `path` holds the headings above it, outermost first.
+    """The text under one heading, as offsets in the page."""
 
-    `start` and `end` are offsets in the page, the heading's line included; `body` is where the
-    section's own text begins. Preceding headings without text belong to it: `empty_headings` are
-    the paths of those that are not part of `path`.
-    """
-
-    path: tuple[str, ...]
-    start: int
-    body: int
+    path: tuple[str, ...]  # the headings above it, outermost first
+    start: int  # of the heading's line
+    body: int  # where the section's own text begins
     end: int
+    # The paths of preceding headings without text that are not part of `path`
     empty_headings: tuple[tuple[str, ...], ...] = ()
 
 

@@ -69,36 +69,30 @@ SPLITTER_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a document that is searched, and cited as `[sourcepage]`.
-
-    `oids` and `groups` are the users and groups who may see it; both empty means everyone.
-    `image` is the image that the passage describes, PNG or JPEG. `heading` are the headings above
-    the text, with which `content` begins.
-    """
+    """A part of a document that is searched, and cited as `[sourcepage]`."""
 
     id: str
     content: str
     sourcepage: str
     sourcefile: str
     category: str
-    oids: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    image: bytes | None = None
-    heading: str = ""
+    oids: tuple[str, ...] = ()  # the users who may see it; with no users and groups everyone may
+    groups: tuple[str, ...] = ()  # the groups who may see it
+    image: bytes | None = None  # that the passage describes, PNG or JPEG
+    heading: str = ""  # the headings above the text, with which `content` begins
 
 
 @dataclass(frozen=True, slots=True)
 class PassageSpan:
     """The content of a passage, and its offsets in the page's text, headings included.
 
-    Spans overlap where text is repeated. Text outside of all spans is white space. `content`
-    begins with `heading`.
+    Spans overlap where text is repeated. Text outside of all spans is white space.
     """
 
     content: str
     start: int
     end: int
-    heading: str = ""
+    heading: str = ""  # with which `content` begins
 
 
 def split_document(

@@ -15,15 +15,12 @@ UNFINISHED = ""
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file's passages. `name` is its path from the folder, with `/`.
+    """A file's passages."""
 
-    `fingerprint` changes with the inputs of the passages. `vectors` has one for each
-    passage, and is None without an embedding model.
-    """
-
-    name: str
-    fingerprint: str
+    name: str  # its path from the folder, with `/`
+    fingerprint: str  # changes with the inputs of the passages
     passages: tuple[Passage, ...]
+    # One for each passage; None without an embedding model
     vectors: tuple[Sequence[float], ...] | None = None
 
 

@@ -84,13 +84,10 @@ CREDENTIALS = {
 
 @dataclass(frozen=True)
 class WaitPolicy:
-    """The time limits of all checks and of one, and the pause between two, in seconds.
+    """The time limits of all checks and of one, and the pause between two, in seconds."""
 
-    `start_seconds`: until the app runs, which needs new roles and Key Vault references.
-    `service_seconds`: until the services behind it answer, too; a deployment is correct without.
-    """
-
-    start_seconds: float = 900
+    start_seconds: float = 900  # until the app runs, which needs new roles and Key Vault references
+    # Until the services behind it answer, too; a deployment is correct without
     service_seconds: float = 300
     pause: float = 15
     request_seconds: float = 30  # the first request starts an instance

@@ -285,7 +285,6 @@ def main(
 
 
 def print_errors(lines: Iterable[str]) -> None:
-    """Print lines to stderr."""
     for line in lines:
         print(line, file=sys.stderr, flush=True)
 

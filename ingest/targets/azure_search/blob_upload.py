@@ -84,7 +84,6 @@ class BlobUploader:
             return [name.removeprefix(FILES_PREFIX) async for name in names]
 
     async def put_image(self, passage_id: str, data: bytes) -> None:
-        """Upload the image of a passage."""
         async with _map_errors():
             await self._upload(IMAGES_PREFIX + passage_id, data, "application/octet-stream")
 
@@ -102,7 +101,6 @@ class BlobUploader:
                     await self._delete(name)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self.container.close()
 
     async def _get_properties(self, name: str) -> BlobProperties | None:

@@ -37,16 +37,15 @@ class Vectorizer:
 
 @dataclass(frozen=True, slots=True)
 class IndexSpec:
-    """An index's name, its fields' names, and its vectors' `dimensions`: None without vectors."""
+    """An index's name, its fields' names, and its vectors."""
 
     index: str
     fields: IndexFields
-    dimensions: int | None = None
+    dimensions: int | None = None  # None without vectors
     vectorizer: Vectorizer | None = None
 
 
 def build_index(index_spec: IndexSpec) -> SearchIndex:
-    """Build the index of a specification."""
     return SearchIndex(
         name=index_spec.index,
         fields=[*_plain_fields(index_spec.fields), *_vector_fields(index_spec)],

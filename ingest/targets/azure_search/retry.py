@@ -46,19 +46,14 @@ class PartialFailure(AzureError):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Retries calls to Azure AI Search.
+    """Retries calls to Azure AI Search."""
 
-    `max_attempts` limits the attempts of a call, `max_wait` the seconds of a Retry-After that is
-    obeyed, `timeout` the seconds of one attempt, the upload of a batch included. Refusals (401,
-    403) are retried for `role_wait` seconds, as new role assignments take minutes to act. `notify`
-    gets a message before each wait.
-    """
-
-    max_attempts: int = 8
-    max_wait: float = 300
-    timeout: float = 180
+    max_attempts: int = 8  # of a call
+    max_wait: float = 300  # seconds of a Retry-After that is obeyed
+    timeout: float = 180  # seconds of one attempt, the upload of a batch included
+    # Seconds in which refusals (401, 403) are retried: new role assignments take minutes
     role_wait: float = 0
-    notify: Callable[[str], None] = lambda _: None
+    notify: Callable[[str], None] = lambda _: None  # gets a message before each wait
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def call_with_retry(

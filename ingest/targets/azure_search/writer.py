@@ -41,7 +41,6 @@ class SearchClients:
     indexers: SearchIndexerClient
 
     async def close(self) -> None:
-        """Close the connections."""
         for client in (self.documents, self.indexes, self.indexers):
             await client.close()
 
@@ -172,7 +171,6 @@ class AzureSearchWriter:
         """Do nothing: searches find the changes within seconds."""
 
     async def close(self) -> None:
-        """Close the connections."""
         await self.clients.close()
 
     async def _check_exclusive(self) -> None:
@@ -255,11 +253,9 @@ class IndexedFiles:
         await self.files.remove(name)
 
     async def finish(self) -> None:
-        """Finish the index."""
         await self.index.finish()
 
     async def close(self) -> None:
-        """Close the connections."""
         await self.index.close()
         await self.files.close()
 

@@ -86,7 +86,6 @@ class SqliteIndexWriter:
 
     @_in_thread
     def remove(self, name: str) -> None:
-        """Remove a file."""
         with self._transaction(1) as connection:
             schema.remove_file(connection, name)
 
