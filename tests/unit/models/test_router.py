@@ -1,4 +1,4 @@
-"""Routing between a local and a remote model: fallback, policies, failures."""
+"""Routing between a local and a remote model by their failures, and by what a request names."""
 
 from __future__ import annotations
 
@@ -12,214 +12,16 @@ import pytest
 
 from shared.app import handle_call
 from shared.domain import errors
-from shared.domain.events import Delta, Done
-from shared.domain.overrides import UNSET
+from shared.domain.events import Delta, Done, collect
+from shared.domain.messages import Message
+from shared.domain.overrides import UNSET, Overrides
+from shared.domain.request import ChatRequest
 from shared.models.base import Model
 from shared.models.router import ModelSelection, Provider, Router
 from shared.protocols.exchange import App
-from shared.rag.flow import Rag
-from tests.support.aog_calls import aog_call, read_text
-from tests.support.calls import QUESTION, BufferedReply, ask, call, read_events, run_calls
+from shared.rag.flow import Rag, answer
+from tests.support.calls import QUESTION, BufferedReply, ask, call
 from tests.support.fakes import PLUS, PROMPTS, FakeModel, FakeRetriever
-from tests.support.flavors.ollama import message, ollama_line, ollama_stream
-from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
-from tests.support.servers import free_port
-from tests.support.upstream import Exchange, Server, Step, error_response, json_response
-
-QUICK = {
-    "MODEL_ACCEPT_SECONDS": "1.5",
-    "MODEL_FIRST_TOKEN_SECONDS": "1.5",
-    "LOCAL_FIRST_TOKEN_SECONDS": "1",
-}
-HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
-SOME = ollama_line(**message("Half"))
-
-# Trouble before the first token: what a server does each time that it is asked.
-BEFORE: list[Any] = [
-    pytest.param([error_response(500)], id="a 500"),
-    pytest.param([error_response(503, {"Retry-After": "60"})], id="a 503 that asks to wait"),
-    pytest.param([error_response(429)], id="a 429"),
-    pytest.param([error_response(401)], id="a wrong key"),
-    pytest.param([json_response({"error": "model not found"}, 404)], id="no such model there"),
-    pytest.param([json_response({"error": "no tools"}, 400)], id="a 400"),
-    pytest.param([[Exchange.reset]], id="a reset"),
-    pytest.param([[Exchange.stall]], id="a stall before the headers"),
-    pytest.param([ollama_stream(Exchange.stall)], id="a stall before the first token"),
-    pytest.param([ollama_stream(Exchange.reset)], id="a reset before the first token"),
-    pytest.param(
-        [ollama_stream(ollama_line(error="crashed"))], id="an error in the place of the first token"
-    ),
-    pytest.param([ollama_stream()], id="an end before the first token"),
-    pytest.param(
-        [ollama_stream(ollama_line(**message(thinking="")), Exchange.stall)],
-        id="an empty first token",
-    ),
-    pytest.param([ollama_stream(b"<html>\n")], id="a page in the place of the first token"),
-]
-
-
-def troubled(server: Server, steps: list[list[Step]]) -> None:
-    """Let every request meet the same trouble."""
-    server.plan = steps * 4
-
-
-@pytest.mark.parametrize("steps", BEFORE)
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_local_failure_before_the_first_token_falls_back(
-    steps: list[list[Step]], stream: bool
-) -> None:
-    body = {**HELLO, "stream": stream}
-    with run_gateways("ollama", "openai") as (local, remote):
-        troubled(local, steps)
-        settings = provider_settings(
-            provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE), **QUICK
-        )
-        (default,) = run_calls(settings, aog_call(body))
-        order = [server is remote for server in remote.order]
-        (alone,) = run_calls(settings, aog_call({**body, "hybrid_policy": "always_local"}))
-
-    assert read_text(default) == "Remote [a.md]."
-    assert "gpt-4o" in default.data.decode()
-    assert order == [False] * (len(order) - 1) + [True]
-    assert alone.status in (400, 502) or read_events(alone)[-1]["business_code"] == 40017
-    assert len(remote.requests) == 1
-
-
-@pytest.mark.parametrize("steps", BEFORE)
-def test_a_remote_failure_does_not_fall_back(steps: list[list[Step]]) -> None:
-    with run_gateways("openai", "ollama") as (local, remote):
-        troubled(remote, steps)
-        settings = provider_settings(
-            provider_entry("openai", local), provider_entry("ollama", remote, **REMOTE), **QUICK
-        )
-        (got,) = run_calls(settings, aog_call({**HELLO, "hybrid_policy": "always_remote"}))
-
-    code = 40003 if b"no tools" in b"".join(s for s in steps[0] if isinstance(s, bytes)) else 40017
-    assert got.json["business_code"] == code
-    assert got.status == (400 if code == 40003 else 502)
-    assert local.requests == []
-
-
-async def dies(going: Exchange) -> None:
-    """A reset, when what was sent before it has been read."""
-    await asyncio.sleep(0.3)
-    going.reset()
-
-
-@pytest.mark.parametrize("policy", ["default", "always_local"])
-@pytest.mark.parametrize("end", [dies, Exchange.stall, ollama_line(error="x"), b"no JSON\n"])
-def test_a_failure_after_the_first_token_does_not_fall_back(policy: str, end: Step) -> None:
-    body = {**HELLO, "hybrid_policy": policy}
-    with run_gateways("ollama", "openai") as (local, remote):
-        troubled(local, [ollama_stream(SOME, end)])
-        settings = provider_settings(
-            provider_entry("ollama", local),
-            provider_entry("openai", remote, **REMOTE),
-            **QUICK,
-            MODEL_GAP_SECONDS="0.5",
-        )
-        streamed, folded = run_calls(settings, aog_call({**body, "stream": True}), aog_call(body))
-
-    *events, last = read_events(streamed)
-    assert [each["message"]["content"] for each in events] == ["Half"]
-    assert (last["business_code"], last["finished"]) == (40017, True)
-    assert (folded.status, folded.json["business_code"]) == (502, 40017)
-    assert remote.requests == []
-
-
-def test_an_unreachable_server_falls_back() -> None:
-    with run_gateways("openai") as (remote,):
-        nobody = Server(url=f"http://127.0.0.1:{free_port()}")
-        settings = provider_settings(
-            provider_entry("ollama", nobody), provider_entry("openai", remote, **REMOTE)
-        )
-        aog, current = run_calls(settings, aog_call(HELLO), call("/chat", QUESTION))
-
-    assert read_text(aog) == "Remote [a.md]."
-    assert current.json["message"]["content"] == "Remote [a.md]."
-    assert len(remote.requests) == 2
-
-
-def test_the_thoughts_name_the_model_and_the_fallback() -> None:
-    with run_gateways("ollama", "openai") as (local, remote):
-        troubled(local, [error_response(500)])
-        settings = provider_settings(
-            provider_entry("ollama", local, models=["small"]),
-            provider_entry("openai", remote, models=["large"], **REMOTE),
-        )
-        whole, streamed = run_calls(settings, call("/chat"), call("/chat/stream"))
-
-    steps = {step["title"]: step for step in whole.json["context"]["thoughts"]}
-    assert steps["Prompt"]["props"] == {"model": "large"}
-    assert steps["What was used instead"]["description"] == [
-        "openai was asked instead of ollama (Unavailable)."
-    ]
-    assert streamed.lines[0]["context"]["thoughts"][3]["props"] == {"model": "large"}
-
-
-@pytest.mark.parametrize("route", ["/chat", "/chat/stream"])
-def test_overrides_select_the_policy_and_the_model(route: str) -> None:
-    def chat_call(**overrides: Any) -> Any:
-        return call(route, {**QUESTION, "context": {"overrides": overrides}})
-
-    with run_gateways("ollama", "openai") as (local, remote):
-        settings = provider_settings(
-            provider_entry("ollama", local, models=["small", "middle"]),
-            provider_entry("openai", remote, models=["large"], **REMOTE),
-        )
-        got = run_calls(
-            settings,
-            chat_call(hybrid_policy="always_remote"),
-            chat_call(model="middle"),
-            chat_call(model="large"),
-            chat_call(model="unknown"),
-            chat_call(hybrid_policy="never"),
-        )
-
-    assert [one.body["model"] for one in remote.requests] == ["large", "large"]
-    assert [one.body["model"] for one in local.requests] == ["middle"]
-    assert (got[3].status, got[3].json) == (404, {"error": "There is no model 'unknown'."})
-    assert got[4].status == 400
-    assert "context.overrides.hybrid_policy" in got[4].json["error"]
-
-
-def test_a_failed_rewrite_falls_back_for_the_answer_too() -> None:
-    turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
-    body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
-    with run_gateways("ollama", "openai") as (local, remote):
-        local.plan = [ollama_stream(SOME, dies)]
-        settings = provider_settings(
-            provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
-        )
-        (got,) = run_calls(settings, call("/chat", body))
-
-    assert got.json["message"]["content"] == "Remote [a.md]."
-    assert (len(local.requests), len(remote.requests)) == (1, 2)
-
-
-def test_a_rewrite_that_fails_twice_leaves_the_question_unchanged() -> None:
-    turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
-    body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
-    with run_gateways("ollama", "openai") as (local, remote):
-        local.plan = [ollama_stream(SOME, dies)]
-        remote.plan = [error_response(400)]
-        settings = provider_settings(
-            provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
-        )
-        (got,) = run_calls(settings, call("/chat", body))
-
-    steps = {step["title"]: step for step in got.json["context"]["thoughts"]}
-    assert got.json["message"]["content"] == "Remote [a.md]."
-    assert (len(local.requests), len(remote.requests)) == (1, 2)
-    assert steps["Generated search query"]["description"] == "And two?"
-    assert steps["What was used instead"]["description"] == [
-        "openai was asked instead of ollama (Unavailable).",
-        "The question was searched for as it was asked: the model could not rewrite it "
-        "(BadRequest).",
-    ]
-
-
-# From here on in one process: models that play a script.
 
 
 class Clock:
@@ -328,25 +130,6 @@ def test_a_model_that_only_refuses_a_question_is_not_down() -> None:
     assert (len(near.calls), len(far.calls)) == (2, 2)
 
 
-def test_a_failure_caused_by_a_request_does_not_affect_other_requests() -> None:
-    """A name that its server does not know, a parameter that it refuses."""
-    for refusal in (
-        json_response({"error": "no such model"}, 404),
-        error_response(400, param="max_tokens"),
-    ):
-        with run_gateways("openai", "openai") as (local, remote):
-            local.plan = [refusal]
-            settings = provider_settings(
-                provider_entry("openai", local, provider_name="near", models=[]),
-                provider_entry("openai", remote, provider_name="far", models=[], **REMOTE),
-            )
-            run_calls(
-                settings, aog_call({**HELLO, "model": "mine"}), aog_call(HELLO), aog_call(HELLO)
-            )
-
-        assert (len(local.requests), len(remote.requests)) == (3, 1)
-
-
 def test_a_note_says_that_the_local_model_was_skipped() -> None:
     _, _, service = pair([errors.Unavailable()])
     notes = []
@@ -396,10 +179,13 @@ def test_a_slow_rewrite_that_has_begun_is_not_interrupted() -> None:
 @pytest.mark.parametrize("remote", ["nobody", {"url": "nonsense"}, "far"])
 def test_without_a_remote_model_the_local_failure_is_reported(remote: Any) -> None:
     near, far, service = pair([errors.Unavailable()])
-    body = {**HELLO, "remote_service_provider": remote, "model": "near"}
-    got = [ask(aog_call(body), service).json["business_code"] for _ in range(2)]
+    question = (Message("user", "Hello."),)
+    request = ChatRequest(question, Overrides(model="near"), grounding="none", remote=remote)
+    assert service.rag is not None
+    for _ in range(2):
+        with pytest.raises(errors.Unavailable):
+            asyncio.run(collect(answer(service.rag, request)))
 
-    assert got == [40017, 40017]
     assert (len(near.calls), far.calls) == (2, [])
 
 
