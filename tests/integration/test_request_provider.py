@@ -154,10 +154,11 @@ def test_it_is_not_looked_at_where_a_local_model_answers() -> None:
 # What is sent, to a server with a certificate that its caller trusts from the start.
 CALLER = """
 import asyncio, json, sys
+from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.settings import read_settings
 from tests.support.calls import read as read_reply
-from tests.support.providers import aog_call
+from tests.support.aog_calls import aog_call
 settings, bodies = json.load(sys.stdin)
 async def go():
     service = build(read_settings(settings))

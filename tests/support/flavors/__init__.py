@@ -1,4 +1,4 @@
-"""Fake servers of models, a module for each flavor: its `PATH`, and `Server`."""
+"""Fake servers of models, a module for each flavor: its paths, and `Server`."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from tests.support import upstream
 from tests.support.upstream import RecordedRequest, Step, json_response, sse_event, stream_response
 
 PATH = "/aog/v0.2/services/chat"
+HEALTH_PATH = "/aog/v0.2/service"
 
 
 def aog_event(content: str = "", **more: Any) -> bytes:

@@ -10,6 +10,7 @@ from tests.support import upstream
 from tests.support.upstream import RecordedRequest, Step, http_chunk, json_response, response_head
 
 PATH = "/api/chat"
+HEALTH_PATH = "/api/tags"
 
 
 def ollama_line(**fields: Any) -> bytes:

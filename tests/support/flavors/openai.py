@@ -12,6 +12,7 @@ from tests.support.upstream import (
 )
 
 PATH = "/v1/chat/completions"
+HEALTH_PATH = "/v1/models"
 
 
 class Server(Upstream):
