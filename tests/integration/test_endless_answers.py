@@ -20,69 +20,22 @@ from shared.models.base import ModelStream
 from shared.models.openai.stream_decoder import MAX_BYTES
 from shared.rag.flow import check_stream
 from tests.support.calls import BufferedReply, call, run_calls
-from tests.support.flavors.aog import aog_event
-from tests.support.flavors.ollama import LAST_LINE, message, ollama_line, ollama_stream
+from tests.support.flavors import FLAVORS
 from tests.support.providers import provider_entry, provider_settings, run_gateways
-from tests.support.responses_upstream import call_events, completed, event, text_delta
 from tests.support.upstream import (
-    STOP,
+    WORDS,
     Step,
-    chunk,
     http_chunk,
     response_head,
-    sse_event,
-    stream_response,
 )
 
 SENT = 3 * MAX_LENGTH  # what each server sends of its answer, in bytes
-WORDS = "word " * 2000
-
-
-def openai_delta(**fields: Any) -> bytes:
-    return sse_event(chunk(delta=fields))
-
-
-ARGUMENTS = {"index": 0, "id": "c", "function": {"name": "f", "arguments": WORDS}}
-START_OF_CALL = call_events(0, "c", "f")[0]
-
-
-def arguments_delta(_: int) -> bytes:
-    kind = "response.function_call_arguments.delta"
-    return event(kind, output_index=0, item_id="fc_c", delta=WORDS)
-
-
-# By the flavor and by what has no end: the event of a number.
-ENDLESS: Mapping[tuple[str, str], Callable[[int], bytes]] = {
-    ("openai", "text"): lambda _: openai_delta(content=WORDS),
-    ("openai", "refusal"): lambda _: openai_delta(refusal=WORDS),
-    ("openai", "arguments"): lambda _: openai_delta(tool_calls=[ARGUMENTS]),
-    ("openai", "reasoning"): lambda _: openai_delta(reasoning_content=WORDS),
-    ("openai", "fields with text"): lambda n: sse_event({**chunk("Hi"), f"x{n}": WORDS}),
-    ("openai", "fields without text"): lambda n: sse_event({**chunk(), f"x{n}": WORDS}),
-    ("responses", "text"): lambda _: text_delta(WORDS),
-    ("responses", "arguments"): arguments_delta,
-    ("ollama", "text"): lambda _: ollama_line(**message(WORDS)),
-    ("ollama", "arguments"): lambda _: ollama_line(**message(tool_calls=[ARGUMENTS])),
-    ("ollama", "reasoning"): lambda _: ollama_line(**message(thinking=WORDS)),
-    ("aog", "text"): lambda _: aog_event(WORDS),
-    ("aog", "arguments"): lambda _: aog_event(**message(tool_calls=[ARGUMENTS])),
-    ("aog", "fields without text"): lambda n: aog_event(**{f"x{n}": WORDS}),
-}
-ENDS = {
-    "openai": sse_event(STOP),
-    "responses": completed(),
-    "ollama": ollama_line(**LAST_LINE),
-    "aog": aog_event(finished=True),
-}
 
 
 def endless(flavor: str, make_event: Callable[[int], bytes]) -> list[Step]:
     """A response that does not end before SENT bytes."""
-    first = START_OF_CALL if flavor == "responses" else b""
     size = len(make_event(0))
-    events = [make_event(number) for number in range(SENT // size + 1)]
-    steps = [each for each in (first, *events, ENDS[flavor]) if each]
-    return ollama_stream(*steps) if flavor == "ollama" else stream_response(steps)
+    return list(FLAVORS[flavor].end(make_event(number) for number in range(SENT // size + 1)))
 
 
 def ask_twice(flavor: str, steps: list[Step], **entry: Any) -> list[BufferedReply]:
@@ -93,11 +46,12 @@ def ask_twice(flavor: str, steps: list[Step], **entry: Any) -> list[BufferedRepl
         return run_calls(settings, call("/chat"), call("/chat/stream"))
 
 
-@pytest.mark.parametrize(
-    ("flavor", "kind"), list(ENDLESS), ids=[" ".join(each) for each in ENDLESS]
-)
+ENDLESS = [(flavor, kind) for flavor, server in FLAVORS.items() for kind in server.ENDLESS]
+
+
+@pytest.mark.parametrize(("flavor", "kind"), ENDLESS, ids=[" ".join(each) for each in ENDLESS])
 def test_an_endless_answer_ends_at_the_limit(flavor: str, kind: str) -> None:
-    whole, stream = ask_twice(flavor, endless(flavor, ENDLESS[flavor, kind]))
+    whole, stream = ask_twice(flavor, endless(flavor, FLAVORS[flavor].ENDLESS[kind]))
 
     assert whole.status == 503
     assert f"{MAX_LENGTH:,} characters" in whole.json["error"]

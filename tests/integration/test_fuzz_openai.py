@@ -14,11 +14,11 @@ from shared.protocols.openai.data_sources import SEARCHES, SearchScope
 from shared.settings import read_settings as read_settings
 from tests.support.calls import PNG_URL, WEATHER, ask, call, close_models, local_service, read
 from tests.support.fakes import make_rag
+from tests.support.flavors import FLAVORS
 from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, nearly_right, words
 from tests.support.providers import provider_entry, provider_settings, run_gateways
 from tests.support.servers import LAPTOP
 
-FLAVORS = ("openai", "responses", "ollama", "aog")
 ENDPOINT = "https://mine.search.windows.net"
 parts = st.one_of(
     words.map(lambda text: {"type": "text", "text": text}),

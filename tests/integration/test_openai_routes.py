@@ -15,7 +15,6 @@ from shared.domain.events import Delta, Done
 from shared.domain.messages import ToolCall
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.models.demo import DemoModel
-from shared.protocols.aog import routes as aog
 from shared.protocols.exchange import App
 from shared.protocols.message_json import MAX_BYTES
 from shared.settings import read_settings
@@ -31,6 +30,7 @@ from tests.support.calls import (
     run_calls,
 )
 from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, make_rag
+from tests.support.flavors import FLAVORS
 from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 from tests.support.servers import LAPTOP, SAMPLES, SIGN_IN
 from tests.support.upstream import error_response
@@ -111,8 +111,14 @@ def test_stream_is_the_answer_in_chunks(usage: bool | None) -> None:
     assert deltas[0]["context"] == chat().json["choices"][0]["message"]["context"]
 
 
+CHATS = [
+    "/v1/chat/completions",
+    pytest.param("/aog/v0.2/services/{service}", marks=pytest.mark.part("aog")),
+]
+
+
 @pytest.mark.parametrize("choice", [{}, {"name": "f"}, {"type": 1}, ["auto"], 1, True])
-@pytest.mark.parametrize("route", ["/v1/chat/completions", aog.CHAT_ROUTE])
+@pytest.mark.parametrize("route", CHATS)
 def test_tool_choice_without_a_type_is_a_400(route: str, choice: Any) -> None:
     model = FakeModel()
     body = {**HELLO, "tools": [WEATHER], "tool_choice": choice}
@@ -123,7 +129,7 @@ def test_tool_choice_without_a_type_is_a_400(route: str, choice: Any) -> None:
     assert model.calls == []
 
 
-@pytest.mark.parametrize("route", ["/v1/chat/completions", aog.CHAT_ROUTE])
+@pytest.mark.parametrize("route", CHATS)
 def test_tools_over_the_limit_are_a_400(route: str) -> None:
     def answer(text: str) -> BufferedReply:
         tool = {"type": "function", "function": {"name": "f", "description": text}}
@@ -449,7 +455,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://evil.example.com/ins
         {"role": "system", "content": None},
     ],
 )
-@pytest.mark.parametrize("flavor", ["openai", "ollama", "aog"])
+@pytest.mark.parametrize("flavor", sorted(FLAVORS.keys() - {"responses"}))
 def test_instructions_as_images_are_omitted(message: Any, flavor: str) -> None:
     with run_gateways(flavor) as (server,):
         body = {"messages": [message, *HELLO["messages"]]}
@@ -460,7 +466,7 @@ def test_instructions_as_images_are_omitted(message: Any, flavor: str) -> None:
     assert "x-chat-notice" in got.headers
 
 
-@pytest.mark.parametrize("flavor", ["openai", "ollama", "aog"])
+@pytest.mark.parametrize("flavor", sorted(FLAVORS.keys() - {"responses"}))
 def test_unknown_message_fields_are_not_forwarded(flavor: str) -> None:
     odd = {
         **user([{"type": "text", "text": "Hello?", "x": "y" * 9}]),

@@ -38,7 +38,11 @@ def service(retriever: FakeRetriever) -> App:
     return local_service(make_rag(FakeModel(max_prompt_tokens=100_000), retriever))
 
 
-CHATS = ["/chat", "/chat/stream", "/ask", "/v1/chat/completions", "/aog/v0.2/services/{service}"]
+CHATS = [
+    *("/chat", "/chat/stream", "/ask"),
+    pytest.param("/v1/chat/completions", marks=pytest.mark.part("openai")),
+    pytest.param("/aog/v0.2/services/{service}", marks=pytest.mark.part("aog")),
+]
 
 
 def chat(route: str, body: Any, retriever: FakeRetriever) -> BufferedReply:

@@ -189,13 +189,22 @@ def test_deadline_ends_every_span() -> None:
     assert attributes(spans["answer"])["chat.outcome"] == "broken off"
 
 
-QUESTIONS: list[tuple[str, str, Any]] = [
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+SEARCH = {"query": {"match": {"text": "dental"}}}
+QUESTIONS: list[Any] = [
     ("/ask", "", QUESTION),
-    ("/aog/v0.2/services/{service}", "chat", QUESTION),
-    ("/v1/chat/completions", "", QUESTION),
-    ("/v1/responses", "", {"input": "Hello?"}),
-    ("/mcp", "", {"jsonrpc": "2.0", "id": 1, "method": "ping"}),
-    ("/{index}/_search", "documents", {"query": {"match": {"text": "dental"}}}),
+    pytest.param("/aog/v0.2/services/{service}", "chat", QUESTION, marks=pytest.mark.part("aog")),
+    pytest.param("/v1/chat/completions", "", QUESTION, marks=pytest.mark.part("openai")),
+    pytest.param("/v1/responses", "", {"input": "Hello?"}, marks=pytest.mark.part("responses")),
+    pytest.param(
+        "/mcp", "", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, marks=pytest.mark.part("mcp")
+    ),
+    pytest.param(
+        "/{index}/_search",
+        "documents",
+        {"query": {"match": {"text": "a"}}},
+        marks=pytest.mark.part("opensearch"),
+    ),
 ]
 
 

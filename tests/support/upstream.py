@@ -40,6 +40,8 @@ PARAMETERS = {
     "verbosity",
 }
 VECTOR = [0.25, 0.5]
+WORDS = "word " * 2000  # a piece of an answer without end, and of a call
+ENDLESS_CALL = {"index": 0, "id": "c", "function": {"name": "f", "arguments": WORDS}}
 NOT_FOR_REASONING = {"temperature", "max_tokens", "top_p", "stop"}
 
 

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tests.support import upstream
-from tests.support.upstream import RecordedRequest, Step, json_response, sse_event, stream_response
+from tests.support.upstream import (
+    ENDLESS_CALL,
+    WORDS,
+    RecordedRequest,
+    Step,
+    json_response,
+    sse_event,
+    stream_response,
+)
 
 PATH = "/aog/v0.2/services/chat"
 HEALTH_PATH = "/aog/v0.2/service"
@@ -35,3 +44,16 @@ class Server(upstream.Server):
             (one,) = [aog_event("Gateway [a.md].", **last)]
             return json_response(json.loads(one.removeprefix(b"data: ")))
         return stream_response([aog_event("Gateway "), aog_event("[a.md]."), aog_event(**last)])
+
+
+ENDLESS: Mapping[str, Callable[[int], bytes]] = {
+    "text": lambda _: aog_event(WORDS),
+    "arguments": lambda _: aog_event(message={"role": "assistant", "tool_calls": [ENDLESS_CALL]}),
+    "fields without text": lambda n: aog_event(**{f"x{n}": WORDS}),
+}
+"""By what has no end: the event of a number."""
+
+
+def end(events: Iterable[bytes]) -> list[Step]:
+    """A stream of these events that ends as an answer does."""
+    return stream_response([*events, aog_event(finished=True)])

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tests.support import upstream
-from tests.support.upstream import RecordedRequest, Step, http_chunk, json_response, response_head
+from tests.support.upstream import (
+    ENDLESS_CALL,
+    WORDS,
+    RecordedRequest,
+    Step,
+    http_chunk,
+    json_response,
+    response_head,
+)
 
 PATH = "/api/chat"
 HEALTH_PATH = "/api/tags"
@@ -77,3 +86,16 @@ def undecodable_field(body: Any) -> str | None:
         for image in entry.get("images", ()):
             base64.b64decode(image, validate=True)
     return None
+
+
+ENDLESS: Mapping[str, Callable[[int], bytes]] = {
+    "text": lambda _: ollama_line(**message(WORDS)),
+    "arguments": lambda _: ollama_line(**message(tool_calls=[ENDLESS_CALL])),
+    "reasoning": lambda _: ollama_line(**message(thinking=WORDS)),
+}
+"""By what has no end: the event of a number."""
+
+
+def end(events: Iterable[bytes]) -> list[Step]:
+    """A stream of these events that ends as an answer does."""
+    return ollama_stream(*events, ollama_line(**LAST_LINE))

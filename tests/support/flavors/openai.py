@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
 from tests.support.upstream import (
+    ENDLESS_CALL,
+    STOP,
+    WORDS,
     RecordedRequest,
     Step,
     Upstream,
     answer_events,
+    chunk,
     json_response,
+    sse_event,
     stream_response,
 )
 
@@ -29,3 +37,23 @@ class Server(Upstream):
             choice = {"index": 0, "message": answer, "finish_reason": "stop"}
             return json_response({"id": "1", "model": "gpt-4o", "choices": [choice]})
         return stream_response(answer_events("Remote ", "[a.md]."))
+
+
+def _delta(**fields: Any) -> bytes:
+    return sse_event(chunk(delta=fields))
+
+
+ENDLESS: Mapping[str, Callable[[int], bytes]] = {
+    "text": lambda _: _delta(content=WORDS),
+    "refusal": lambda _: _delta(refusal=WORDS),
+    "arguments": lambda _: _delta(tool_calls=[ENDLESS_CALL]),
+    "reasoning": lambda _: _delta(reasoning_content=WORDS),
+    "fields with text": lambda n: sse_event({**chunk("Hi"), f"x{n}": WORDS}),
+    "fields without text": lambda n: sse_event({**chunk(), f"x{n}": WORDS}),
+}
+"""By what has no end: the event of a number."""
+
+
+def end(events: Iterable[bytes]) -> list[Step]:
+    """A stream of these events that ends as an answer does."""
+    return stream_response([*events, sse_event(STOP)])
