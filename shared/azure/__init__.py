@@ -1,1 +1,1 @@
-"""Identity, retries and error mapping that all clients of Azure share. May import `chat`."""
+"""Identity, retries and error mapping that all clients of Azure share. May import `domain`."""

@@ -1,4 +1,4 @@
 """The interface of the files that citations refer to (`base`) and its adapters.
 
-May import `chat` and `azure`.
+May import `domain` and `azure`.
 """

@@ -1,4 +1,4 @@
 """Requests and responses: bodies under limits, sign-in, cross-origin policy, health.
 
-May import `chat`.
+May import `domain`.
 """

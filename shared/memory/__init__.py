@@ -1,1 +1,1 @@
-"""The seam of stored conversations (`base`) and its adapters. May import `chat` and `azure`."""
+"""The seam of stored conversations (`base`) and its adapters. May import `domain` and `azure`."""

@@ -1,1 +1,1 @@
-"""The Model seam (`base`), the router and the adapters. May import `chat`, `text` and `azure`."""
+"""The Model seam (`base`), the router and the adapters. May import `domain`, `text` and `azure`."""

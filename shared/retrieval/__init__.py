@@ -1,1 +1,1 @@
-"""The Retriever seam (`base`) and its adapters. May import `chat`, `text` and `azure`."""
+"""The Retriever seam (`base`) and its adapters. May import `domain`, `text` and `azure`."""

@@ -1,1 +1,1 @@
-"""The access log line, spans and OpenTelemetry. May import `chat`."""
+"""The access log line, spans and OpenTelemetry. May import `domain`."""
