@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.rows import Row
 from bench.schemas import keys
-from shared.azure.retry import retry_after_seconds
+from shared.azure.errors import retry_after_seconds
 from shared.domain.events import ByteStream, Delta, Done, Source, collect
 from shared.domain.messages import ToolCall
 from shared.files.base import File
@@ -22,7 +22,7 @@ from shared.models.openai.stream_decoder import EventReader, StreamDecoder
 from shared.protocols.openai.data_sources import check_filter
 from shared.protocols.openai.request import CITATION
 from shared.protocols.opensearch.search import parse_search
-from shared.rag.citation_numbers import CitationRewriter
+from shared.rag.citations import CitationRewriter
 from shared.rag.followups import FollowupParser
 from shared.retrieval.base import shorten_query
 from shared.text import count_tokens, extract_terms

@@ -16,7 +16,7 @@ from shared.domain.errors import ChatError
 from shared.domain.events import collect
 from shared.domain.messages import Message
 from shared.models.base import Model, ModelStream, Prompt
-from shared.rag.flow import check_stream
+from shared.rag.model_stream import check_stream
 
 ATTEMPTS = 3
 FENCE = re.compile(r"\s*```(?:json)?(.*)```\s*", re.DOTALL)  # in which some models put JSON

@@ -12,7 +12,7 @@ from shared.domain.errors import BadRequest
 from shared.domain.events import collect
 from shared.domain.messages import Message, to_data_url
 from shared.models.base import Model, Prompt
-from shared.rag.flow import check_stream
+from shared.rag.model_stream import check_stream
 from shared.retrieval.base import Embed
 
 Vectors = tuple[Sequence[float], ...]

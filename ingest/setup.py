@@ -26,7 +26,7 @@ from shared.settings import SHARED_FOLDER, Settings, SettingsError
 
 if TYPE_CHECKING:
     from ingest.targets.azure_search.index_update import IndexSpec
-    from shared.retrieval.azure_search.field_mapping import IndexFields
+    from shared.retrieval.azure_search.index_fields import IndexFields
 
 MISSING_RULES = (
     f"{ACL_FILE} is missing or restricts no file, and the index restricts files of this folder "
@@ -225,7 +225,7 @@ def read_index_fields(settings: Settings) -> IndexFields:
 
     Raises SettingsError where AZURE_SEARCH_FIELDS describes an index of other origin.
     """
-    from shared.retrieval.azure_search.field_mapping import IndexFields
+    from shared.retrieval.azure_search.index_fields import IndexFields
 
     fields = IndexFields(**(settings.azure_search_fields or {}))
     if not fields.is_own_schema:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from azure.search.documents.indexes import models
 
 from ingest.targets.azure_search.index_update import PARENT, IndexSpec, Vectorizer
-from shared.retrieval.azure_search.field_mapping import IndexFields
+from shared.retrieval.azure_search.index_fields import IndexFields
 
 # Characters; about 350 tokens or more, as of our own passages.
 PAGE_LENGTH, OVERLAP_LENGTH = 2000, 200

@@ -39,7 +39,7 @@ def _make_custom_retriever(settings: Settings, name: str) -> Retriever:
 
 def _make_azure_search_retriever(clients: Clients) -> Retriever:
     from shared.retrieval.azure_search.client import make_index
-    from shared.retrieval.azure_search.field_mapping import IndexFields
+    from shared.retrieval.azure_search.index_fields import IndexFields
     from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 
     settings = clients.settings

@@ -14,8 +14,12 @@ from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError
 from azure.storage.blob.aio import BlobClient, ContainerClient
 
-from shared.azure.errors import map_errors, map_malformed_response
-from shared.azure.retry import ShortStorageRetryPolicy, error_retry_after
+from shared.azure.errors import (
+    ShortStorageRetryPolicy,
+    error_retry_after,
+    map_errors,
+    map_malformed_response,
+)
 from shared.domain.errors import Misconfigured, NotFound, TooManyRequests, Unavailable
 from shared.domain.events import ByteStream
 from shared.domain.messages import to_data_url

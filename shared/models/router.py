@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from shared.domain.errors import (
     BadRequest,
@@ -21,9 +21,10 @@ from shared.domain.errors import (
 )
 from shared.domain.overrides import Policy
 from shared.models.base import Model
-from shared.models.fallback import FallbackOptions, SelectedModel
+from shared.models.selected_model import FallbackOptions, SelectedModel
 
 Side = Literal["local", "remote"]
+SIDES: Sequence[Side] = ("local", "remote")
 RequestProviderFactory = Callable[[Mapping[str, Any], str | None], Model]
 """Makes a model by a request's description of its provider and its name. Raises ChatErrors."""
 
@@ -95,6 +96,10 @@ class Router:
         `request_providers` makes the models of providers that requests describe.
         """
         self.providers, self.policy = tuple(providers), policy
+        self._available: Mapping[Side, Sequence[Provider]] = {
+            side: [item for item in providers if item.side == side and item.available]
+            for side in SIDES
+        }
         self._make_request_model, self._seconds, self._now = request_providers, seconds, now
         self._down_until: dict[str, float] = {}  # by the provider's name
 
@@ -127,8 +132,8 @@ class Router:
         return tuple(dict.fromkeys(name for item in selectable for name in item.models))
 
     def _available_in_order(self) -> list[Provider]:
-        local, remote = self._available("local"), self._available("remote")
-        return [*remote, *local] if self.policy == "always_remote" else [*local, *remote]
+        sides = reversed(SIDES) if self.policy == "always_remote" else SIDES
+        return [provider for side in sides for provider in self._available[side]]
 
     def has_model(self, model: str | None) -> bool:
         """Whether a request that leaves the policy to the deployment may name this model."""
@@ -139,32 +144,30 @@ class Router:
     def default_provider_name(self, side: Side) -> str:
         """Return the name of a side's default provider; empty if the side has none."""
         providers = [provider for provider in self.providers if provider.side == side]
-        return next((provider.name for provider in [*self._available(side), *providers]), "")
+        return next((provider.name for provider in [*self._available[side], *providers]), "")
 
     def select(self, selection: ModelSelection) -> SelectedModel:
         """Select the model of a request and its fallback.
 
         Raises NoProvider, NoSuchProvider, NoSuchModel, Forbidden, BadRequest.
         """
-        policy = selection.policy or self.policy
+        policy, name = selection.policy or self.policy, selection.model
         if policy == "always_remote":
             return SelectedModel(self._select_remote(selection)[1])
+        local = self._find_provider("local", name)
         if policy == "always_local":
-            provider = self._select_provider("local", selection.model)
-            return SelectedModel(provider.get_model(selection.model))
-        try:
-            local = self._select_provider("local", selection.model)
-        except (NoProvider, NoSuchModel) as error:
-            return SelectedModel(self._select_remote_instead(selection, error)[1])
+            return SelectedModel((local or self._reject("local", name)).get_model(name))
+        if local is None:
+            return SelectedModel(self._select_remote_instead(selection))
         try:
             remote_name, remote = self._select_remote(selection)
         except ChatError:  # no fallback is available: the local model is used even if it is down
-            return SelectedModel(local.get_model(selection.model))
+            return SelectedModel(local.get_model(name))
         if self._is_down(local):
             note = f"{remote_name} was asked: {local.name} did not answer a short while ago."
             return SelectedModel(remote, notes=[note])
         return SelectedModel(
-            local.get_model(selection.model),
+            local.get_model(name),
             FallbackOptions(
                 remote,
                 self._seconds,
@@ -175,25 +178,26 @@ class Router:
             ),
         )
 
-    def _available(self, side: Side) -> list[Provider]:
-        return [item for item in self.providers if item.side == side and item.available]
-
-    def _select_provider(self, side: Side, model: str | None) -> Provider:
+    def _find_provider(self, side: Side, model: str | None) -> Provider | None:
         """Return the first available provider of a side that has a model."""
-        available = self._available(side)
-        if not available:
+        for provider in self._available[side]:
+            if provider.has_model(model):
+                return provider
+        return None
+
+    def _reject(self, side: Side, model: str | None) -> NoReturn:
+        """Raise the failure for a side without a provider, or with none that has a model."""
+        if not self._available[side]:
             raise NoProvider(f"No {side} provider is available.")
-        provider = next((item for item in available if item.has_model(model)), None)
-        if provider is None:
-            raise no_such_model(model)
-        return provider
+        raise no_such_model(model)
 
     def _select_remote(self, selection: ModelSelection) -> tuple[str, Model]:
         """The name of the remote provider for a request, and its model."""
         if isinstance(selection.remote, Mapping):
             return REQUEST_PROVIDER, self._make_request_model(selection.remote, selection.model)
         if selection.remote is None:
-            provider = self._select_provider("remote", selection.model)
+            provider = self._find_provider("remote", selection.model)
+            provider = provider or self._reject("remote", selection.model)
         else:
             provider = self._select_by_name(selection)
         return provider.name, provider.get_model(selection.model)
@@ -209,15 +213,14 @@ class Router:
             raise no_such_model(selection.model)
         return provider
 
-    def _select_remote_instead(
-        self, selection: ModelSelection, local_error: NoProvider | NoSuchModel
-    ) -> tuple[str, Model]:
+    def _select_remote_instead(self, selection: ModelSelection) -> Model:
+        """Select the remote model of a request for which there is no local one."""
         try:
-            return self._select_remote(selection)
-        except NoProvider as remote_error:
-            if isinstance(local_error, NoSuchModel):
-                raise local_error from None
-            raise (remote_error if selection.remote else NoProvider()) from None
+            return self._select_remote(selection)[1]
+        except NoProvider as error:
+            if self._available["local"]:
+                raise no_such_model(selection.model) from None
+            raise (error if selection.remote else NoProvider()) from None
 
     def _is_down(self, local: Provider) -> bool:
         """Whether a provider failed recently.

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
 from shared.domain.concurrency import with_deadline
-from shared.domain.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
-from shared.domain.events import Context, Done, Events, ExcludedSource, Source, Step, collect
+from shared.domain.errors import ChatError, DeadlineExceeded
+from shared.domain.events import Context, Events, ExcludedSource, Source, Step, collect
 from shared.domain.overrides import Overrides
 from shared.domain.request import ChatRequest, User
 from shared.memory.chat_history import AnswerStore
-from shared.models.answer_length import AnswerLength
-from shared.models.base import Model, ModelStream, Prompt
-from shared.models.capabilities import drop_images, fit_to_model, image_notes
-from shared.models.fallback import SelectedModel
+from shared.models.base import Model
 from shared.models.router import ModelSelection, Router
+from shared.models.selected_model import SelectedModel, drop_images, fit_to_model, image_notes
 from shared.rag import prompt as prompts
 from shared.rag.followups import extract_followups
+from shared.rag.model_stream import open_stream
 from shared.rag.prompt import COMPOSED, PromptBuilder
 from shared.retrieval.base import Retriever, SearchResult, check_lengths, shorten_query
-from shared.telemetry.access_log import NOOP_TRACER, AccessLog, Attributes, Span, child_span
+from shared.telemetry.access_log import NOOP_TRACER, AccessLog, Span, child_span
 
 LARGE = 32_000  # characters, which take about as long as the start of a few threads
 MAX_QUERY_LENGTH = 1000  # characters; a longer rewrite of a question is of no use
@@ -179,23 +178,6 @@ async def start_answer(
     return StartedAnswer(model, fitted, notes, results, built, events)
 
 
-@asynccontextmanager
-async def open_stream(
-    selected: SelectedModel, prompt: Prompt, parent: Span
-) -> AsyncIterator[Events]:
-    """Open the stream of a model, in a child span of `parent`. Entered when the model accepts."""
-    attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": selected.model.name}
-    with child_span(parent, prompt.task, attributes) as span:
-        async with AsyncExitStack() as stack:
-            try:
-                stream = await selected.open(prompt, stack)
-            except ChatError as failure:
-                failure.from_model = True
-                raise
-            span.add_event("accepted")
-            yield await stack.enter_async_context(aclosing(check_stream(stream, span)))
-
-
 def make_context(query: str, started: StartedAnswer, earlier_notes: Sequence[str]) -> Context:
     """Make the context of an answer that a model has begun."""
     results, built, model = started.results, started.built, started.model
@@ -229,9 +211,7 @@ async def resolve_query(inputs: AnswerInputs) -> tuple[str, Overrides]:
     """
     request, selected = inputs.request, inputs.selected
     try:
-        # Nothing is rewritten without turns before the question.
-        seconds = inputs.rag.rewrite_seconds if request.history else None
-        async with asyncio.timeout(seconds) as limit:
+        async with asyncio.timeout(inputs.rag.rewrite_seconds) as limit:
             return await selected.run_with_fallback(partial(rewrite_question, inputs))
     except TimeoutError:
         if not limit.expired():  # not this time limit
@@ -320,42 +300,3 @@ def omission_notes(results: SearchResult, built: prompts.BuiltPrompt) -> Iterato
     images = sum(source.image is not None for source in results.sources[: built.fitted])
     if number := images - len(built.images):
         yield f"{number} of the images found did not fit the model and were left out."
-
-
-async def check_stream(stream: ModelStream, span: Span = NOOP_TRACER) -> Events:
-    """Yield a model's events up to its Done; `span` gets its first token and its usage.
-
-    Raises ContentFiltered if the model's filter stopped it, Unavailable if it broke off or is too
-    long.
-    """
-    length, waiting = AnswerLength(), True
-    try:
-        async with aclosing(stream):
-            async for event in stream:
-                if isinstance(event, Done):
-                    span.set_attributes(done_attributes(event))
-                    if event.finish_reason == "content_filter":
-                        raise ContentFiltered
-                    yield event
-                    return
-                if waiting:
-                    waiting = False
-                    span.add_event("first token")
-                length.add(event)
-                yield event
-        raise Unavailable("The model's answer broke off. Ask again.")
-    except ChatError as failure:
-        failure.from_model = True
-        raise
-
-
-def done_attributes(done: Done) -> Attributes:
-    """Return the attributes of the end of a stream, by OpenTelemetry's names."""
-    attributes: Attributes = {"gen_ai.response.finish_reason": done.finish_reason}
-    if done.usage is None:
-        return attributes
-    return {
-        **attributes,
-        "gen_ai.usage.input_tokens": done.usage.prompt_tokens,
-        "gen_ai.usage.output_tokens": done.usage.completion_tokens,
-    }

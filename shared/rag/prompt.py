@@ -1,9 +1,9 @@
-"""The prompt of an answer, composed or with the client's messages unchanged."""
+"""The prompt of an answer: instructions, passages, history, question."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
@@ -13,12 +13,16 @@ from shared.domain.events import Source
 from shared.domain.messages import Message
 from shared.domain.request import ChatRequest
 from shared.models.base import Model, Prompt
-from shared.rag.passage_merging import merge_neighbours
 from shared.retrieval.base import MAX_IMAGES
 
 MESSAGE_TOKENS = 4  # of a message beside its text: its role and delimiters, as OpenAI counts
 IMAGE_TOKENS = 800  # of one image: OpenAI counts 765 for 1024 by 1024 pixels
 LABEL_TOKENS = 8  # of " (image 1)" behind a source's text
+MIN_OVERLAP = 3  # words; fewer may be equal by chance
+
+# An id ends with the number of its passage in the page: `...-p0-3` of ours, `..._pages_3` of the
+# search service's own indexer.
+_NUMBERED_ID = re.compile(r"(.*[-_])(\d{1,9})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,59 @@ def fit_sources(
     return tuple(sources)
 
 
+def merge_neighbours(sources: Sequence[Source]) -> tuple[Source, ...]:
+    """Merge passages that follow each other, carry the same citation and repeat some text.
+
+    That are the passages of one section, which repeat its headings, and those that overlap: what
+    both contain stands there once. `sources` are in the order of their rank; a merged passage has
+    the rank of its best one. A passage with an image is not merged.
+    """
+    runs: list[list[Source]] = []
+    for source in sorted(sources, key=_position):
+        if runs and _is_continued(runs[-1][-1], source):
+            runs[-1].append(source)
+        else:
+            runs.append([source])
+    ranks = {source.id: rank for rank, source in enumerate(sources)}
+    runs.sort(key=lambda run: min(ranks[source.id] for source in run))
+    return tuple(map(_merge, runs))
+
+
+def _position(source: Source) -> tuple[str, str, int]:
+    match = _NUMBERED_ID.fullmatch(source.id)
+    prefix, number = (match[1], int(match[2])) if match else (source.id, 0)
+    return source.sourcepage, prefix, number
+
+
+def _is_continued(source: Source, following: Source) -> bool:
+    page, prefix, number = _position(source)
+    if not page or _position(following) != (page, prefix, number + 1):
+        return False
+    if source.image or following.image:
+        return False
+    return _without_repetition(source.content, following.content) != following.content
+
+
+def _merge(run: Sequence[Source]) -> Source:
+    first, *rest = run
+    texts = [first.content]
+    for source, following in zip(run, rest, strict=False):
+        texts.append(_without_repetition(source.content, following.content))
+    return replace(first, content="\n".join(texts))
+
+
+def _without_repetition(text: str, following: str) -> str:
+    """Return what follows a text, without the headings and the overlap that it repeats."""
+    headings, separator, body = following.partition("\n\n")
+    if separator and text.startswith(headings + separator):
+        following = body
+    before, after = text.split(), following.split()
+    for length in range(min(len(before), len(after)), MIN_OVERLAP - 1, -1):
+        if before[-length:] == after[:length]:
+            return " ".join(after[length:])
+    return following
+
+
 @dataclass(frozen=True, slots=True)
 class BuiltPrompt:
     """A prompt for an answer, with the first `fitted` sources and the URLs of their `images`."""
@@ -211,65 +268,4 @@ def build_rewrite_prompt(request: ChatRequest, texts: Prompts, model: Model) -> 
     return Prompt("rewrite", (system, *history, question), temperature=0.0)
 
 
-def passthrough_room(
-    request: ChatRequest, texts: Prompts, model: Model, lines: Iterable[str] = ()
-) -> int:
-    """Return the tokens left beside what must be there, the offered tools included.
-
-    That is the app's instructions with the `lines` of sources, the client's instructions, and
-    everything from the question on. Raises TooLong.
-    """
-    first = request.question_index
-    before = (message for message in request.messages[:first] if message.role == "system")
-    required = (*before, *request.messages[first:])
-    generation = request.generation
-    extras = (*generation.tools, generation.parameters.get("response_format"))
-    as_text = [Message("system", json.dumps(extra)) for extra in extras if extra]
-    system = _app_instructions(request, texts, lines)
-    return remaining_tokens((*system, *required, *as_text), model)
-
-
-def build_passthrough_prompt(
-    request: ChatRequest, texts: Prompts, model: Model, sources: tuple[Source, ...]
-) -> BuiltPrompt:
-    """Build the prompt for an answer: the app's instructions and the sources, then the client's
-    messages.
-
-    Its `system` messages and everything from the question on are always there; what does not fit
-    is left out of the turns before, oldest first, then of the sources. Raises TooLong.
-    """
-    room = passthrough_room(request, texts, model)
-    fitted = fit_sources(sources, room, model)
-    lines = [passage.prompt_line() for passage in merge_neighbours(fitted)]
-    before = request.messages[: request.question_index]
-    history = tuple(message for message in before if message.role != "system")
-    newest = history
-    if history:
-        newest = newest_turns(history, passthrough_room(request, texts, model, lines), model)
-    messages = _drop_oldest(len(history) - len(newest), request.messages)
-    system = _app_instructions(request, texts, lines)
-    return BuiltPrompt(make_prompt(request, (*system, *messages)), len(fitted))
-
-
-def _drop_oldest(number: int, messages: Iterable[Message]) -> Iterator[Message]:
-    """Yield the messages without `number` of the oldest; instructions are never left out."""
-    for message in messages:
-        if message.role != "system" and number > 0:
-            number -= 1
-        else:
-            yield message
-
-
-def _app_instructions(
-    request: ChatRequest, texts: Prompts, lines: Iterable[str]
-) -> tuple[Message, ...]:
-    """Return the app's instructions with the sources; none without a search, as they are about
-    the sources."""
-    if request.grounding == "none":
-        return ()
-    text = texts.answer if request.grounding == "required" else texts.beyond
-    return (append_sources(Message("system", text), lines),)
-
-
 COMPOSED = PromptBuilder(composed_room, build_prompt)
-PASSTHROUGH = PromptBuilder(passthrough_room, build_passthrough_prompt)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from string import whitespace
 from typing import Any, Protocol
 
@@ -11,7 +12,6 @@ from shared.domain.errors import BadRequest, Unsupported
 from shared.domain.events import ExcludedSource, Source
 from shared.domain.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.domain.request import User
-from shared.retrieval.index_statistics import IndexStatistics
 
 Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
 """Returns one vector per text, in their order. Raises ChatErrors."""
@@ -27,6 +27,7 @@ MAX_QUERY = MAX_SEARCH_TEXT + len(ELLIPSIS)
 
 DEFAULT_VECTOR_FIELD = "embedding"  # clients name it in every request, also in a text search
 
+EMPTY_INDEX = "The index has no passages: fill it, for example by `make index DOCS=folder`."
 NO_VECTORS = "the index has no vectors"
 NO_PASSAGES = "This deployment's index cannot return the text of a document: search it instead."
 
@@ -39,13 +40,10 @@ _WITHOUT_RANKER = {
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """The passages of a file to read: those cited as `sourcepage`, all of them without one.
+    """The passages of a file to read. A retriever may return more."""
 
-    Reading may end when their texts have `characters` together. A retriever may return more.
-    """
-
-    sourcepage: str | None = None
-    characters: int | None = None
+    sourcepage: str | None = None  # how they are cited; None for all of them
+    characters: int | None = None  # reading may end when their texts have so many together
 
     def limit(self, passages: Iterable[Source]) -> Iterator[Source]:
         """Yield passages until their texts are long enough."""
@@ -58,6 +56,43 @@ class FilePart:
 
 
 WHOLE_FILE = FilePart()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatistics:
+    """What an index holds, as far as it is known without a request: for the log and `/health`."""
+
+    name: str  # of the index, or of the folder of its documents: never a path
+    has_vectors: bool = False  # whether a search uses them
+    documents: int | None = None
+    passages: int | None = None
+    updated: float | None = None  # when it was made or last changed, in seconds since 1970
+    has_ranker: bool = False  # a semantic one
+    has_images: bool = False  # whether passages can have images
+    is_samples: bool = False  # whether these are the sample documents
+
+    def describe(self) -> str:
+        """Format a sentence such as `manuals: 1 document, 12 passages, searched by words`."""
+        counts = (("document", self.documents), ("passage", self.passages))
+        parts = [f"{n:,} {noun}{'' if n == 1 else 's'}" for noun, n in counts if n is not None]
+        parts.append(f"searched by words{' and vectors' if self.has_vectors else ''}")
+        if self.updated is not None:
+            parts.append(f"made {self._time():%Y-%m-%d %H:%M} UTC")
+        return f"{self.name}: {', '.join(parts)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the values that are known."""
+        values = {
+            "name": self.name,
+            "documents": self.documents,
+            "passages": self.passages,
+            "search": "words and vectors" if self.has_vectors else "words",
+            "made": None if self.updated is None else f"{self._time():%Y-%m-%dT%H:%M:%SZ}",
+        }
+        return {key: value for key, value in values.items() if value is not None}
+
+    def _time(self) -> datetime:
+        return datetime.fromtimestamp(self.updated or 0, UTC)
 
 
 class Retriever(Protocol):
@@ -126,17 +161,13 @@ class Retriever(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Passages in rank order, and how they were searched for.
-
-    `props` are the properties of the thought about the search. `notes` are sentences, one for each
-    option of the request that is not available: they say what was used instead. `excluded` are the
-    passages whose scores are below the request's minimum.
-    """
+    """Passages in rank order, and how they were searched for."""
 
     sources: tuple[Source, ...]
-    props: Mapping[str, Any]
+    props: Mapping[str, Any]  # the properties of the thought about the search
+    # A sentence for each option of the request that is not available: what was used instead.
     notes: tuple[str, ...] = ()
-    excluded: tuple[ExcludedSource, ...] = ()
+    excluded: tuple[ExcludedSource, ...] = ()  # whose scores are below the request's minimum
 
 
 MEMBERS = ("name", "ready", "search", "readable", "list_passages", "list_files", "statistics")
@@ -187,17 +218,13 @@ def can_be_indexed(sourcefile: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SearchReport:
-    """How a search was done: its mode, whether a ranker reordered the hits, its vector field.
-
-    `fallback_reason` says why the mode differs from the requested one. `has_images` is whether the
-    images of passages are available, `has_categories` whether passages have categories.
-    """
+    """How a search was done."""
 
     mode: str = "text"
-    reranked: bool = False
+    reranked: bool = False  # whether a ranker reordered the hits
     vector_field: str = DEFAULT_VECTOR_FIELD
-    fallback_reason: str = NO_VECTORS
-    has_images: bool = False
+    fallback_reason: str = NO_VECTORS  # why the mode differs from the requested one
+    has_images: bool = False  # whether the images of passages are available
     has_categories: bool = True
 
     def props(self, overrides: Overrides) -> dict[str, Any]:
@@ -218,7 +245,7 @@ class SearchReport:
         }
 
     def notes(self, overrides: Overrides) -> tuple[str, ...]:
-        """One sentence for each requested option that was not used."""
+        """Return one sentence for each requested option that was not used."""
         return (*self._vector_notes(overrides), *self._other_notes(overrides))
 
     def _vector_notes(self, overrides: Overrides) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.domain.errors import Misconfigured, Unavailable, Unsupported
-from shared.retrieval.azure_search.field_mapping import IndexFields
+from shared.retrieval.azure_search.index_fields import IndexFields
 from tests.support.retrievers import (
     BOTH,
     NOBODY,

@@ -12,7 +12,7 @@ from shared.domain import errors
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.retrieval.azure_search.client import make_index
-from shared.retrieval.azure_search.field_mapping import IndexFields
+from shared.retrieval.azure_search.index_fields import IndexFields
 from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 from shared.retrieval.base import MAX_IMAGES
 from tests.support.fake_search import FakeSearch, document

@@ -27,7 +27,7 @@ from ingest.targets.index_writer import (
 )
 from shared.azure.errors import NO_IDENTITY_MESSAGE
 from shared.domain.events import decode_path, encode_path
-from shared.retrieval.azure_search.field_mapping import IndexFields
+from shared.retrieval.azure_search.index_fields import IndexFields
 from tests.support.fake_index import FakeIndex
 from tests.support.fake_service import FakeIndexService
 from tests.support.search_writer import (

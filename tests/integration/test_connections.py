@@ -11,8 +11,7 @@ import pytest
 import trustme
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from shared.azure.errors import describe_cause
-from shared.azure.retry import is_dropped
+from shared.azure.errors import describe_cause, is_dropped
 from tests.support.servers import free_port
 from tests.support.upstream import Exchange, Step, http_chunk, response_head, run_upstream
 

@@ -15,10 +15,9 @@ import pytest
 from shared.domain.errors import Unavailable
 from shared.domain.events import Delta, Done, collect
 from shared.domain.messages import ToolCall
-from shared.models.answer_length import MAX_LENGTH, PART_LENGTH
-from shared.models.base import ModelStream
+from shared.models.base import MAX_LENGTH, PART_LENGTH, ModelStream
 from shared.models.openai.stream_decoder import MAX_BYTES
-from shared.rag.flow import check_stream
+from shared.rag.model_stream import check_stream
 from tests.support.calls import BufferedReply, call, run_calls
 from tests.support.flavors import FLAVORS
 from tests.support.providers import provider_entry, provider_settings, run_gateways

@@ -22,7 +22,7 @@ from ingest.targets.azure_search.index_update import IndexSpec, Vectorizer
 from ingest.targets.azure_search.retry import RetryPolicy
 from ingest.targets.azure_search.writer import SearchClients
 from ingest.targets.index_writer import DocumentRejected, IndexUnavailable
-from shared.retrieval.azure_search.field_mapping import IndexFields
+from shared.retrieval.azure_search.index_fields import IndexFields
 from tests.support.fake_index import FakeIndex
 from tests.support.fake_indexers import FakeIndexerService, indexer_run
 from tests.support.search_writer import RecordingRetry, connect_clients, tls_contexts

@@ -17,7 +17,7 @@ from shared.models.openai.stream_decoder import StreamDecoder
 from shared.protocols.ai_chat import output_text
 from shared.protocols.ai_chat.response import CURRENT
 from shared.protocols.handler import ChatProtocol
-from shared.rag.citation_numbers import number_citations
+from shared.rag.citations import number_citations
 from shared.rag.followups import extract_followups
 from tests.support.fakes import ScriptStep, play
 

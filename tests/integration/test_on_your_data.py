@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from shared.bootstrap.build import build, start
-from shared.retrieval.azure_search.field_mapping import IndexFields
+from shared.retrieval.azure_search.index_fields import IndexFields
 from shared.retrieval.azure_search.search_fields import FieldName
 from shared.settings import SettingsError, read_settings
 from tests.support.calls import CHAT_KEY, ask, call, local_service

@@ -22,7 +22,7 @@ from shared.domain.messages import Message, ToolCall
 from shared.models.base import Prompt
 from shared.models.formats.openai import known_capabilities
 from shared.models.openai.client import embed, make_client, map_errors
-from shared.rag.flow import check_stream
+from shared.rag.model_stream import check_stream
 from shared.settings import read_settings
 from tests.support.calls import QUESTION, BufferedReply, call
 from tests.support.calls import read as read_reply

@@ -34,7 +34,7 @@ from shared.protocols.handler import Stream
 from shared.protocols.openai.request import RequestState
 from shared.protocols.openai.responses.request import ResponseState
 from shared.protocols.openai.responses.storage import ResponseStore, StoredAnswer
-from shared.rag.citation_numbers import number_citations
+from shared.rag.citations import number_citations
 from shared.telemetry.access_log import NOOP_TRACER, AccessLog
 from tests.support.fakes import PLUS, STANDARD
 from tests.support.stores import sqlite_memory

@@ -35,8 +35,7 @@ from shared.models.base import Model, ModelStream, Prompt
 from shared.models.router import Router
 from shared.rag.flow import Rag
 from shared.rag.prompt import Prompts
-from shared.retrieval.base import WHOLE_FILE, FilePart, SearchResult
-from shared.retrieval.index_statistics import IndexStatistics
+from shared.retrieval.base import WHOLE_FILE, FilePart, IndexStatistics, SearchResult
 
 ScriptStep = Delta | Done | BaseException | asyncio.Event
 

@@ -18,7 +18,7 @@ from shared.domain.events import Source, encode_path
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.retrieval.azure_search.client import make_index
-from shared.retrieval.azure_search.field_mapping import IndexFields
+from shared.retrieval.azure_search.index_fields import IndexFields
 from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 from shared.retrieval.base import Retriever
 from shared.retrieval.sqlite.retriever import SqliteRetriever

@@ -28,7 +28,7 @@ from ingest.targets.azure_search.writer import (
     make_clients,
 )
 from ingest.targets.index_writer import Document
-from shared.retrieval.azure_search.field_mapping import IndexFields
+from shared.retrieval.azure_search.index_fields import IndexFields
 from tests.support.fake_service import FakeIndexService
 from tests.support.upstream import Server, run_upstream
 

@@ -18,8 +18,7 @@ from azure.storage.blob import BlobProperties, ContentSettings
 from azure.storage.blob.aio import ContainerClient
 
 from ingest.targets.index_writer import DocumentRejected
-from shared.azure.errors import map_errors, map_malformed_response
-from shared.azure.retry import StorageRetryPolicy
+from shared.azure.errors import StorageRetryPolicy, map_errors, map_malformed_response
 from shared.domain.errors import ChatError
 from shared.files.blobs import (
     FILES_PREFIX,

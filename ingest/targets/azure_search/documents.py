@@ -15,8 +15,7 @@ from ingest.splitting.passages import Passage
 from ingest.targets.azure_search.index_update import FINGERPRINT
 from ingest.targets.azure_search.retry import PartialFailure, RetryPolicy
 from ingest.targets.index_writer import Document, DocumentRejected
-from shared.retrieval.azure_search.field_mapping import IndexFields
-from shared.retrieval.azure_search.odata import quote
+from shared.retrieval.azure_search.index_fields import IndexFields, quote
 
 PAGE_SIZE = 1000  # the limit of one search
 MAX_ACTIONS = 1000  # of one batch, the service's limit

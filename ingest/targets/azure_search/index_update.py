@@ -12,7 +12,7 @@ from azure.search.documents.indexes.models import SearchField, SearchIndex
 
 from ingest.targets.azure_search.retry import RetryPolicy
 from ingest.targets.index_writer import IndexUnavailable
-from shared.retrieval.azure_search.field_mapping import IndexFields
+from shared.retrieval.azure_search.index_fields import IndexFields
 
 FINGERPRINT, PARENT = "fingerprint", "parent"  # fields that the chat does not read
 SEMANTIC_CONFIGURATION = "default"  # the semantic configuration

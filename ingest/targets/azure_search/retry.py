@@ -14,8 +14,7 @@ from typing import ParamSpec, TypeVar
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 
 from ingest.targets.index_writer import DocumentRejected, IndexUnavailable
-from shared.azure.errors import NO_IDENTITY_MESSAGE
-from shared.azure.retry import error_retry_after
+from shared.azure.errors import NO_IDENTITY_MESSAGE, error_retry_after
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -24,8 +24,7 @@ from ingest.targets.index_writer import UNFINISHED, Document, IndexUnavailable
 from shared.domain.events import decode_path, encode_path
 from shared.files.headers import guess_media_type
 from shared.retrieval.azure_search.client import API_VERSION, CONNECT_SECONDS
-from shared.retrieval.azure_search.field_mapping import IndexFields
-from shared.retrieval.azure_search.odata import quote
+from shared.retrieval.azure_search.index_fields import IndexFields, quote
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from azure.core.exceptions import (
 from azure.cosmos.aio import CosmosClient
 
 from shared.azure import errors
-from shared.azure.retry import MAX_WAIT_SECONDS, retry_after_seconds
+from shared.azure.errors import MAX_WAIT_SECONDS, retry_after_seconds
 from shared.domain.errors import Misconfigured, TooLarge, TooManyRequests, Unavailable
 
 CONNECT_SECONDS = 5

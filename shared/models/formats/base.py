@@ -126,7 +126,9 @@ def extra_fields(obj: Mapping[str, Any], *known: str) -> Extra:
     return {
         key: value
         for key, value in obj.items()
-        if key not in known and value is not None and is_json_safe(value)
+        if key not in known
+        and value is not None
+        and (isinstance(value, str | int) or is_json_safe(value))
     }
 
 

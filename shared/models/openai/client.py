@@ -21,8 +21,7 @@ from openai import (
 )
 from pydantic_core import from_json
 
-from shared.azure.errors import describe_cause
-from shared.azure.retry import MAX_WAIT_SECONDS, is_dropped, retry_after_seconds
+from shared.azure.errors import MAX_WAIT_SECONDS, describe_cause, is_dropped, retry_after_seconds
 from shared.domain.errors import (
     BadRequest,
     ChatError,
@@ -107,10 +106,24 @@ def make_client(
     (the SDK up to two minutes), several times.
     """
 
+    more = {name.lower(): value for name, value in (headers or {}).items()}
+
     async def set_headers(request: httpx2.Request) -> None:
-        authorization = {"authorization": f"Bearer {await key()}"} if key else {}
-        extra = {name.lower(): value for name, value in (headers or {}).items()}
-        request.headers = _headers(request, len(await request.aread()), authorization | extra)
+        """Replace the headers: the SDK adds others, and values of the environment."""
+        is_raw = request.headers.get(RAW_RESPONSE_HEADER) == "stream"
+        request.headers = httpx2.Headers(
+            {
+                **({RAW_RESPONSE_HEADER: "stream"} if is_raw else {}),
+                "host": request.url.netloc.decode(),
+                "accept": "text/event-stream, application/x-ndjson, application/json",
+                "accept-encoding": "gzip, deflate",
+                "content-type": "application/json",
+                "content-length": str(len(await request.aread())),
+                "user-agent": USER_AGENT,
+                **({"authorization": f"Bearer {await key()}"} if key else {}),
+                **more,
+            }
+        )
 
     url = httpx2.URL(base_url)
     return AsyncOpenAI(
@@ -134,27 +147,14 @@ def make_client(
     )
 
 
-def _headers(request: httpx2.Request, length: int, more: Mapping[str, str]) -> httpx2.Headers:
-    """Return the app's own headers: the SDK adds others, and values of the environment."""
-    is_raw = request.headers.get(RAW_RESPONSE_HEADER) == "stream"
-    raw = {RAW_RESPONSE_HEADER: "stream"} if is_raw else {}
-    ours = {
-        "host": request.url.netloc.decode(),
-        "accept": "text/event-stream, application/x-ndjson, application/json",
-        "accept-encoding": "gzip, deflate",
-        "content-type": "application/json",
-        "content-length": str(length),
-        "user-agent": USER_AGENT,
-    }
-    return httpx2.Headers({**raw, **ours, **more})
-
-
 async def _limit_retry_wait(response: httpx2.Response) -> None:
     """Disable the retry after a long wait: the SDK would wait up to two minutes.
 
     The wait is set in the header that the SDK prefers: it does not parse all that `retry_after`
     does.
     """
+    if response.is_success:
+        return
     wait = retry_after_seconds(response.headers)
     if wait is not None and wait > MAX_WAIT_SECONDS:
         response.headers["x-should-retry"] = "false"
@@ -210,16 +210,29 @@ def map_errors(name: str, hint: str) -> Iterator[None]:
     """
     try:
         yield
-    except ChatError:
-        raise
-    except (TimeoutError, httpx2.ReadTimeout) as error:
-        raise DeadlineExceeded(cause=f"{name}: {type(error).__name__}") from error
-    except APIStatusError as error:
-        raise map_status(error, name, hint) from error
-    except (OpenAIError, httpx2.HTTPError, httpx2.StreamError, aiohttp.ClientError) as error:
-        raise Unavailable(cause=f"{name}: {describe_cause(error)}") from error
-    except httpx2.InvalidURL as error:
-        raise Misconfigured(cause=f"{name}: its endpoint is not a URL") from error
+    except SDK_ERRORS as error:
+        raise to_chat_error(error, name, hint) from error
+
+
+SDK_ERRORS = (
+    TimeoutError,
+    OpenAIError,
+    httpx2.HTTPError,
+    httpx2.StreamError,
+    httpx2.InvalidURL,
+    aiohttp.ClientError,
+)
+
+
+def to_chat_error(error: Exception, name: str, hint: str) -> ChatError:
+    """Map one of SDK_ERRORS; see `map_errors`."""
+    if isinstance(error, TimeoutError | httpx2.ReadTimeout):
+        return DeadlineExceeded(cause=f"{name}: {type(error).__name__}")
+    if isinstance(error, APIStatusError):
+        return map_status(error, name, hint)
+    if isinstance(error, httpx2.InvalidURL):
+        return Misconfigured(cause=f"{name}: its endpoint is not a URL")
+    return Unavailable(cause=f"{name}: {describe_cause(error)}")
 
 
 def map_status(error: APIStatusError, name: str, hint: str) -> ChatError:

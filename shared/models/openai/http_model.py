@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import httpx2
 from openai import AsyncOpenAI
@@ -15,7 +14,13 @@ from shared.domain.concurrency import TimeLimit
 from shared.domain.errors import ChatError, Misconfigured
 from shared.models.base import ModelStream, Prompt
 from shared.models.formats.base import ModelConfig, ModelFormat, merge_json
-from shared.models.openai.client import STREAM_OPTIONS, check_ready, map_errors
+from shared.models.openai.client import (
+    SDK_ERRORS,
+    STREAM_OPTIONS,
+    check_ready,
+    map_errors,
+    to_chat_error,
+)
 from shared.models.openai.stream_decoder import READERS, BodyReader, StreamDecoder
 from shared.text import count_tokens
 
@@ -23,7 +28,7 @@ DRAIN_SECONDS = 0.5
 CONTENT_TYPES = {"sse": "text/event-stream", "ndjson": "application/x-ndjson"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HttpModel:
     """A Model at the `url` of a server, with the format of its requests and responses."""
 
@@ -32,41 +37,30 @@ class HttpModel:
     format: ModelFormat
     config: ModelConfig
     limits: Mapping[str, str] = field(default_factory=dict)
+    name: str = field(init=False)  # of the model, or of its deployment
+    max_prompt_tokens: int = field(init=False)
+    count = staticmethod(count_tokens)
 
-    @property
-    def name(self) -> str:
-        """The name of the model, or of its deployment."""
-        return self.config.name
-
-    @property
-    def max_prompt_tokens(self) -> int:
-        """The budget for a prompt."""
-        return self.config.max_prompt_tokens
-
-    def count(self, text: str) -> int:
-        """Estimate the tokens of `text`, rather too high than too low."""
-        return count_tokens(text)
+    def __post_init__(self) -> None:
+        self.name, self.max_prompt_tokens = self.config.name, self.config.max_prompt_tokens
 
     async def ready(self) -> None:
         """Request the list of models of its server. Raises ChatErrors."""
         if address := self.format.ready_url(self.url):
-            await check_ready(self.client, address, self.config.name, self.config.hint)
+            await check_ready(self.client, address, self.name, self.config.hint)
 
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
         """Send the prompt; entered with the headers of the response. Raises ChatErrors."""
         body = merge_json(self.format.build_body(self.config, prompt), self.config.extra_body)
+        request = {"cast_to": httpx2.Response, "body": body, "options": STREAM_OPTIONS}
         async with AsyncExitStack() as stack:
-            with map_errors(self.config.name, self.config.hint):
+            with map_errors(self.name, self.config.hint):
                 async with asyncio.timeout(self.config.accept_seconds):
-                    response = await self._post(body)
+                    response = await self.client.post(self.url, **request)
                     stack.push_async_callback(response.aclose)
             self._check_content_type(response)
             yield await stack.enter_async_context(aclosing(self._events(response)))
-
-    async def _post(self, body: Mapping[str, Any]) -> httpx2.Response:
-        post = self.client.post
-        return await post(self.url, cast_to=httpx2.Response, body=body, options=STREAM_OPTIONS)
 
     def _check_content_type(self, response: httpx2.Response) -> None:
         """Raise Misconfigured for another content type, such as of a web page at a wrong URL."""
@@ -82,7 +76,7 @@ class HttpModel:
             raise Misconfigured(cause=cause)
 
     async def _events(self, response: httpx2.Response) -> ModelStream:
-        decoder = StreamDecoder(self.format, self.config.name)
+        decoder = StreamDecoder(self.format, self.name)
         reader = READERS[self.format.framing]() if self.config.supports_streaming else BodyReader()
         now, first_seconds = asyncio.get_running_loop().time, self.config.first_seconds
         chunk: bytes | None = b""
@@ -106,11 +100,11 @@ class HttpModel:
     ) -> bytes | None:
         """The next bytes of a response, or None at its end. Raises ChatErrors."""
         try:
-            with map_errors(self.config.name, self.config.hint), limit:
+            with limit:
                 return await anext(chunks, None)
-        except ChatError:
+        except SDK_ERRORS as error:
             if decoder.finish_reason is None:
-                raise
+                raise to_chat_error(error, self.name, self.config.hint) from error
             return None  # the answer is complete: only what follows it is lost
 
 

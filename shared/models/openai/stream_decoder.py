@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from shared.domain.errors import ChatError, Unavailable
 from shared.domain.events import Delta, Done, Usage
 from shared.domain.messages import ToolCall
-from shared.models.answer_length import AnswerLength
+from shared.models.base import AnswerLength
 from shared.models.formats.base import NO_INDEX, Decode, DecodedChunk, ModelFormat
 
 DONE_MARKER = b"[DONE]"

@@ -19,7 +19,7 @@ from shared.protocols import context_json
 from shared.protocols.aog.request import BadPolicy, parse
 from shared.protocols.handler import ChatProtocol, Stream
 from shared.protocols.message_json import format_call_part
-from shared.rag.prompt import PASSTHROUGH
+from shared.rag.passthrough import PASSTHROUGH
 
 PAUSE = 0.002  # seconds: its clients take what comes at once for one event
 REASONS = ("stop", "length", "tool_calls", "function_call", "content_filter")

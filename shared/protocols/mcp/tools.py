@@ -16,7 +16,7 @@ from shared.http.call import Json
 from shared.protocols.exchange import ErrorFormat
 from shared.protocols.mcp import documents
 from shared.protocols.mcp.messages import InvalidParams, RpcMessage, response
-from shared.rag.citation_finder import CitationFinder, sources_by_name
+from shared.rag.citations import CitationFinder, sources_by_name
 
 A = TypeVar("A", bound=BaseModel)
 ANNOTATIONS = {

@@ -26,8 +26,8 @@ from shared.protocols.handler import ChatProtocol, Stream, encode_events
 from shared.protocols.message_json import format_call_part
 from shared.protocols.openai import data_sources
 from shared.protocols.openai.request import FieldError, parse
-from shared.rag.citation_finder import Citation, CitationFinder
-from shared.rag.prompt import PASSTHROUGH
+from shared.rag.citations import Citation, CitationFinder
+from shared.rag.passthrough import PASSTHROUGH
 from shared.text import count_tokens
 
 INVALID_REQUEST = "invalid_request_error"

@@ -17,7 +17,7 @@ from shared.protocols.exchange import EVERY_METHOD, READ, Exchange, Route
 from shared.protocols.handler import USAGE, read_request, respond
 from shared.protocols.openai import response as openai_chat
 from shared.protocols.openai.data_sources import SearchScope
-from shared.rag.citation_numbers import number_citations
+from shared.rag.citations import number_citations
 
 DEPLOYMENT = "/openai/deployments/{deployment}/chat/completions"
 CHATS = ("/v1/chat/completions", "/openai/v1/chat/completions", DEPLOYMENT)

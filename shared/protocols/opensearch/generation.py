@@ -22,8 +22,8 @@ from shared.http.call import Json
 from shared.memory.base import Interaction, PageRequest, Turn
 from shared.memory.chat_history import store_turn, to_messages
 from shared.models.base import Model, Prompt
-from shared.models.fallback import SelectedModel
 from shared.models.router import ModelSelection
+from shared.models.selected_model import SelectedModel
 from shared.protocols.exchange import Exchange
 from shared.protocols.opensearch.memory import V2_11, V2_12, MemoryApi, get_owner_and_memory
 from shared.protocols.opensearch.pipelines import (
@@ -35,7 +35,7 @@ from shared.protocols.opensearch.pipelines import (
     parse_pipeline,
 )
 from shared.rag import prompt as prompts
-from shared.rag.flow import open_stream
+from shared.rag.model_stream import open_stream
 
 EXT = "ext.generative_qa_parameters"
 NO_PIPELINE = "_none"  # OpenSearch's name for a search without any pipeline

@@ -11,7 +11,7 @@ from typing import Any
 from shared.http.call import Json
 from shared.protocols.exchange import Exchange
 from shared.rag.flow import Rag
-from shared.retrieval.index_statistics import IndexStatistics
+from shared.retrieval.base import IndexStatistics
 
 SAMPLE_QUESTIONS = (
     "How many vacation days do I get?",

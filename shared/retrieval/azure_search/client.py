@@ -17,8 +17,8 @@ from azure.core.rest import AsyncHttpResponse, HttpRequest
 from pydantic_core import to_json
 
 from shared.azure import errors
+from shared.azure.errors import ShortRetryPolicy, error_retry_after
 from shared.azure.identity import SEARCH_SCOPE
-from shared.azure.retry import ShortRetryPolicy, error_retry_after
 from shared.domain.errors import Misconfigured, TooManyRequests, Unavailable
 
 API_VERSION = "2026-04-01"
@@ -54,19 +54,21 @@ class SearchIndex:
         hits: list[Mapping[str, Any]] = []
         next_query: Mapping[str, Any] | None = query
         while next_query:
-            page = await self._post(next_query)
+            response = await self._post(next_query)
             with errors.map_malformed_response():
+                page = response.json()
                 hits += map(dict, page["value"])
                 next_query = page.get("@search.nextPageParameters")
         return hits
 
     async def count(self, field: str) -> int:
         """Return the number of all passages; `field` is any field. Raises the SDK's exceptions."""
-        page = await self._post({"search": "*", "select": field, "top": 0, "count": True})
+        query = {"search": "*", "select": field, "top": 0, "count": True}
+        response = await self._post(query)
         with errors.map_malformed_response():
-            return int(page["@odata.count"])
+            return int(response.json()["@odata.count"])
 
-    async def _post(self, body: Mapping[str, Any]) -> Any:
+    async def _post(self, body: Mapping[str, Any]) -> AsyncHttpResponse:
         path = f"/indexes('{quote(self.name)}')/docs/search.post.search"
         request = HttpRequest(
             "POST",
@@ -79,8 +81,7 @@ class SearchIndex:
         )
         response = await self.client.send_request(request)
         response.raise_for_status()
-        with errors.map_malformed_response():
-            return response.json()
+        return response
 
 
 def make_index(

@@ -10,8 +10,7 @@ from typing import Any
 from shared.domain.events import Source, decode_path
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
-from shared.retrieval.azure_search.field_mapping import IndexFields
-from shared.retrieval.azure_search.odata import quote, security_filter
+from shared.retrieval.azure_search.index_fields import IndexFields, quote, security_filter
 
 PAGE_SIZE = 1000  # the service's limit of one search
 

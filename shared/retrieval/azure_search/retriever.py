@@ -20,7 +20,6 @@ from shared.retrieval.azure_search.client import (
     SearchIndex,
     map_errors,
 )
-from shared.retrieval.azure_search.field_mapping import ALTERNATIVE_CHUNK_FIELDS, IndexFields
 from shared.retrieval.azure_search.file_queries import (
     PAGE_SIZE,
     Query,
@@ -29,17 +28,22 @@ from shared.retrieval.azure_search.file_queries import (
     stored_name,
     to_passages,
 )
-from shared.retrieval.azure_search.odata import build_filter
+from shared.retrieval.azure_search.index_fields import (
+    ALTERNATIVE_CHUNK_FIELDS,
+    IndexFields,
+    build_filter,
+)
 from shared.retrieval.base import (
+    EMPTY_INDEX,
     MAX_IMAGES,
     WHOLE_FILE,
     Embed,
     FilePart,
+    IndexStatistics,
     SearchReport,
     SearchResult,
     distinct,
 )
-from shared.retrieval.index_statistics import EMPTY_INDEX, IndexStatistics
 
 FetchImage = Callable[[str], Awaitable[str | None]]
 """Returns the data URL of an image by its key in the index; None if there is none."""
@@ -121,7 +125,7 @@ class AzureSearchRetriever:
     async def _result(
         self, hits: Sequence[Mapping[str, Any]], overrides: Overrides, report: SearchReport
     ) -> SearchResult:
-        results = tuple(distinct(self.fields.to_source(hit) for hit in hits))
+        results = tuple(distinct([self.fields.to_source(hit) for hit in hits]))
         partial = report.reranked and any(source.reranker_score is None for source in results)
         included, excluded = split_by_score(results, overrides, report.reranked)
         sources, image_notes = await self._attach_images(included, hits, overrides)

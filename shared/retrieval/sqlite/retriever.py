@@ -17,14 +17,15 @@ from shared.domain.events import Source
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.retrieval.base import (
+    EMPTY_INDEX,
     NO_VECTORS,
     WHOLE_FILE,
     Embed,
     FilePart,
+    IndexStatistics,
     SearchReport,
     SearchResult,
 )
-from shared.retrieval.index_statistics import EMPTY_INDEX, IndexStatistics
 from shared.retrieval.sqlite import search
 from shared.retrieval.sqlite.connections import (
     INDEX_FILE_ERROR,

@@ -16,7 +16,7 @@ from shared.domain.overrides import Overrides
 from shared.domain.request import ChatRequest
 from shared.memory.base import PageRequest
 from shared.memory.chat_history import AnswerStore, ChatHistory
-from shared.rag.citation_numbers import number_citations
+from shared.rag.citations import number_citations
 from shared.rag.flow import StreamOptions, stream_answer
 from shared.telemetry.access_log import AccessLog
 from tests.support.fakes import FakeModel, make_rag

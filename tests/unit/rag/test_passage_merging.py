@@ -14,7 +14,7 @@ from shared.domain.events import Context, Source, collect
 from shared.domain.messages import Message
 from shared.domain.request import ChatRequest
 from shared.rag.flow import answer
-from shared.rag.passage_merging import merge_neighbours
+from shared.rag.prompt import merge_neighbours
 from tests.support.fakes import FakeModel, FakeRetriever, make_rag
 
 

@@ -13,7 +13,7 @@ from shared.http.call import Json
 from shared.protocols.context_json import source_url
 from shared.protocols.openai.response import count_usage, search_queries, url_citation
 from shared.protocols.openai.responses.request import ResponseState
-from shared.rag.citation_finder import Citation, CitationFinder, sources_by_name
+from shared.rag.citations import Citation, CitationFinder, sources_by_name
 
 # The `reason` of an incomplete response, by the model's reason to stop.
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}

@@ -29,7 +29,7 @@ from shared.protocols.openai.responses.items import Item, join_calls
 from shared.protocols.openai.responses.request import ResponseState, parse
 from shared.protocols.openai.responses.stream import write_stream
 from shared.protocols.openai.routes import add_notices, check_access, without_instructions
-from shared.rag.prompt import PASSTHROUGH
+from shared.rag.passthrough import PASSTHROUGH
 
 PREFIXES = ("/v1/responses", "/openai/v1/responses", "/openai/responses")
 MISSING_PATHS = ("compact", "input_tokens")  # POST to these paths, where a response has its id

@@ -13,7 +13,7 @@ from shared.http.call import Json, server_sent_event
 from shared.protocols.handler import Stream, encode_events
 from shared.protocols.openai.responses import response as responses
 from shared.protocols.openai.responses.request import ResponseState
-from shared.rag.citation_finder import CitationFinder, sources_by_name
+from shared.rag.citations import CitationFinder, sources_by_name
 
 CONTENT_FILTER = "content_filter"
 STREAM_CODES = ("rate_limit_exceeded", "server_error")  # the errors that a stream may end with

@@ -21,7 +21,7 @@ from shared.protocols.exchange import App
 from shared.protocols.health import Health, HealthCheck
 from shared.protocols.page.routes import FOLDER, MEDIA_TYPES, PageConfig
 from shared.rag.flow import Rag
-from shared.retrieval.index_statistics import IndexStatistics
+from shared.retrieval.base import IndexStatistics
 from shared.settings import Settings
 from tests.support.calls import ANNA, SINGLE_USER, BufferedReply, Client, local_service
 from tests.support.fakes import FakeModel, FakeRetriever, make_rag

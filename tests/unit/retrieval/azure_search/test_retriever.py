@@ -14,7 +14,7 @@ from shared.domain.errors import BadRequest, ChatError
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.retrieval.azure_search.client import QueryRejected, RankerUnavailable, SearchIndex
-from shared.retrieval.azure_search.field_mapping import IndexFields
+from shared.retrieval.azure_search.index_fields import IndexFields
 from shared.retrieval.azure_search.retriever import RANKER_PAUSE_SECONDS, AzureSearchRetriever
 
 

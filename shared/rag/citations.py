@@ -1,18 +1,71 @@
-"""A transform of the stream: `[sourcepage]` becomes `[docN]`, wherever tokens cut the marker."""
+"""The citations in an answer that comes in pieces: finds them, or numbers them.
+
+`number_citations` is a transform of the stream: `[sourcepage]` becomes `[docN]`, wherever tokens
+cut the marker.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from shared.domain.events import Context, Delta, Done, Events, Source
-from shared.rag.citation_finder import sources_by_name
+from shared.domain.events import Context, Delta, Done, Events, Source, decode_path
 
 # What a client takes for a citation by number, and what may become one at the end of a piece.
 NUMBERED_CITATION = re.compile(r"\[(?P<name>doc(?P<number>\d{1,99}))\]", re.IGNORECASE)
 PARTIAL_CITATION = re.compile(r"\[(?:d(?:o(?:c\d{0,99})?)?)?", re.IGNORECASE)
+
+
+def sources_by_name(sources: Iterable[Source]) -> dict[str, Source]:
+    """Return the sources by the names that markers have: the first passage of each place.
+
+    A model may decode what a citation has encoded: `[a[1].pdf]` for `[a%5B1%5D.pdf]`.
+    """
+    pages: dict[str, Source] = {}
+    for source in sources:
+        pages.setdefault(source.sourcepage, source)
+    pages.pop("", None)
+    return {decode_path(page): source for page, source in pages.items()} | pages
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A marker of the text that names a source: its place with its brackets, in characters."""
+
+    source: Source
+    start: int
+    end: int
+
+
+class CitationFinder:
+    """Finds the markers of a text that comes in pieces, each when it is complete.
+
+    `sources` are those that a marker may name, by the name between its brackets.
+    """
+
+    def __init__(self, sources: Mapping[str, Source]) -> None:
+        # The longest first: one may begin as another does.
+        names = sorted(sources, key=len, reverse=True)
+        self._sources = sources
+        self._pattern = re.compile("|".join(re.escape(f"[{name}]") for name in names))
+        self._longest = len(names[0]) + 2 if names else 0
+        self._start, self._tail = 0, ""  # the end of the text, which may begin a marker
+
+    def feed(self, piece: str) -> list[Citation]:
+        """Take a piece; return the markers that it completes."""
+        if not self._sources:
+            return []
+        text, decided = self._tail + piece, 0
+        citations: list[Citation] = []
+        for match in self._pattern.finditer(text):
+            start, end = self._start + match.start(), self._start + match.end()
+            citations.append(Citation(self._sources[match[0][1:-1]], start, end))
+            decided = match.end()
+        decided = max(decided, len(text) - self._longest + 1)
+        self._start, self._tail = self._start + decided, text[decided:]
+        return citations
 
 
 class CitationRewriter:

@@ -1,7 +1,8 @@
-"""Maps the fields of an index to those of a Source."""
+"""The fields of an index: maps hits to Sources, and builds the OData filter of a search."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,11 @@ from typing import Any
 from pydantic_core import from_json
 
 from shared.domain.events import Source, encode_path, escape_citation
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 
+# An id of a user or a group in Entra ID. search.in() splits at commas, which no id has.
+PRINCIPAL_ID = re.compile(r"[\w.@:+-]{1,128}")
 # The tools of "Azure OpenAI On Your Data" store the number of a passage in either field.
 CHUNK_FIELD, METADATA_FIELD = "chunk_id", "metadata"
 ALTERNATIVE_CHUNK_FIELDS = {CHUNK_FIELD: METADATA_FIELD, METADATA_FIELD: CHUNK_FIELD}
@@ -104,3 +109,40 @@ class IndexFields:
     def _text(hit: Mapping[str, Any], name: str) -> str:
         value = hit.get(name)
         return "" if value is None else str(value)
+
+
+def build_filter(fields: IndexFields, user: User, overrides: Overrides) -> str | None:
+    """Return the OData filter of a search; None if every passage may be found.
+
+    An index with access control always has a filter: at least for public passages.
+    """
+    parts = [security_filter(fields, user, overrides)]
+    if fields.category and overrides.include_category is not None:
+        parts.append(f"{fields.category} eq {quote(overrides.include_category)}")
+    if fields.category and overrides.exclude_category is not None:
+        other = f"{fields.category} ne {quote(overrides.exclude_category)}"
+        parts.append(f"({other} or {fields.category} eq null)")
+    if overrides.filter is not None:
+        parts.append(f"({overrides.filter})")
+    return " and ".join(filter(None, parts)) or None
+
+
+def security_filter(fields: IndexFields, user: User, overrides: Overrides) -> str:
+    """Return the condition for what `user` may see; empty if the index has no access control."""
+    restricting = [name for name in (fields.oids, fields.groups) if name]
+    if not restricting:
+        return ""
+    # Each clause makes a passage visible: it is public, or a filter matches the user.
+    clauses = [f"({' and '.join(f'not {name}/any()' for name in restricting)})"]
+    if user.oid and PRINCIPAL_ID.fullmatch(user.oid):
+        if fields.oids and overrides.use_oid_security_filter:
+            clauses.append(f"{fields.oids}/any(o: o eq {quote(user.oid)})")
+        groups = ",".join(group for group in user.groups if PRINCIPAL_ID.fullmatch(group))
+        if fields.groups and overrides.use_groups_security_filter and groups:
+            clauses.append(f"{fields.groups}/any(g: search.in(g, {quote(groups)}, ','))")
+    return f"({' or '.join(clauses)})"
+
+
+def quote(text: str) -> str:
+    """Return a string literal of OData, with its quotes doubled."""
+    return "'" + text.replace("'", "''") + "'"

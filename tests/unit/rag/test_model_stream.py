@@ -10,8 +10,8 @@ import pytest
 from shared.domain.errors import TooManyRequests
 from shared.domain.events import Delta, Done
 from shared.models.base import Prompt
-from shared.models.fallback import FallbackOptions, SelectedModel
-from shared.rag.flow import open_stream
+from shared.models.selected_model import FallbackOptions, SelectedModel
+from shared.rag.model_stream import open_stream
 from shared.telemetry.access_log import Attributes, child_span
 from tests.support.fakes import ANSWER, USAGE, FakeModel
 

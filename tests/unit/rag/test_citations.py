@@ -10,7 +10,7 @@ import pytest
 
 from shared.domain.errors import Unavailable
 from shared.domain.events import Context, Delta, Done, Event, Events, collect
-from shared.rag.citation_numbers import CitationRewriter, number_citations
+from shared.rag.citations import CitationRewriter, number_citations
 from tests.support.fakes import PLUS, STANDARD
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.retrieval.azure_search.field_mapping import CHUNK_FIELD, IndexFields
+from shared.retrieval.azure_search.index_fields import CHUNK_FIELD, IndexFields
 
 OTHER_TOOL = {"title": "title", "url": "url", "sourcepage": "filepath", "sourcefile": ""}
 
