@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
-from scripts.parts.prose import Mentions, remove_mentions
+from scripts.parts.prose import Mentions, remove_mentions, split_sentences
 from scripts.parts.removal import Tree
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -138,8 +138,10 @@ class Page:
 
     def visit_item(self, item: SyntaxTreeNode) -> bool:
         first = item.children[0] if item.children else None
-        if first and first.type == "paragraph" and self.visit(first):
-            return True
+        if first and first.type == "paragraph":
+            topic = split_sentences(first.children[0].content)[0]
+            if (topic and not remove_mentions(topic, self.mentions)) or self.visit(first):
+                return True
         return self.visit_blocks(item.children[1:]) and len(item.children) > 1 and first is None
 
     def visit_paragraph(self, block: SyntaxTreeNode) -> bool:

@@ -11,7 +11,7 @@ Mentions = Callable[[str], bool]  # whether a text mentions what is gone
 
 # Their content does not end a sentence or an item.
 OPAQUE = re.compile(r"`[^`]*`|!\[[^]]*\]|\]\([^)]*\)|\b(?:e\.g|i\.e|etc)\.")
-LINK = re.compile(r"\[[^]]*\]\([^)]*\)")
+LEAD_OR_LINK = re.compile(r"^\*\*.+?\*\*|\[[^]]*\]\([^)]*\)")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=\S)")
 # How a sentence begins that needs the one before.
 NEEDS_OTHER = re.compile(r"(So|It|Its|Their|This|These|They|Then|There|Both|Otherwise|Such|Nor)\b")
@@ -25,6 +25,7 @@ LIST_START = re.compile(
     r"^|(?P<end>:\s+)|\s(?:of|by|for|in|as|with|are|is|to|from|speaks?|use|over|fake)\s+"
 )
 ITEM = re.compile(
+    r"(?!(?:Without|With|In|On|For|From|If|When|After|Before|At|As|By|Under|To|Of|Where|While)\b)"
     r"(?:(?:the|an?|its|your|their|of|to|in|by) )*[\"'`*\[(A-Z0-9<].*|[\w'-]+( [\w'-]+)?"
 )
 VERB = re.compile(
@@ -42,11 +43,10 @@ def remove_mentions(text: str, mentions: Mentions) -> str:
         needs_gone = kept and not kept[-1] and NEEDS_OTHER.match(part)
         kept.append("" if needs_gone else reduce_sentence(part, mentions))
     rest = "".join(kept).strip()
-    if not re.search(r"\w", LINK.sub("", rest)):
+    if not re.search(r"\w", LEAD_OR_LINK.sub("", rest)):
         return ""
-    if kept and parts[0] != kept[0] and not rest.startswith(("`", "[", "*")):
-        rest = rest[:1].upper() + rest[1:] if text[:1].isupper() else rest
-    return rest
+    starts_upper = text[:1].isupper() and not kept[0]
+    return rest[:1].upper() + rest[1:] if starts_upper else rest
 
 
 def split_sentences(text: str) -> list[str]:
@@ -65,10 +65,12 @@ def reduce_sentence(sentence: str, mentions: Mentions) -> str:
     """A sentence without the parentheses, clause or item that mentions, or ""."""
     if not mentions(sentence):
         return sentence
+    starts_upper = sentence[:1].isupper()
     for reduce in (_without_parentheses, _without_items, _without_clauses):
         sentence = reduce(sentence, mentions)
         if not mentions(sentence):
-            return sentence if sentence.strip(" .\n") else ""
+            first = sentence[:1].upper() if starts_upper else sentence[:1]
+            return first + sentence[1:] if sentence.strip(" .\n") else ""
     return ""
 
 
@@ -78,18 +80,16 @@ def _without_parentheses(sentence: str, mentions: Mentions) -> str:
         inside = sentence[match.start(1) : match.end(1)]
         if mentions(inside):
             changed = _without_items(f": {inside}", mentions)[2:]  # as after a colon
-            new = (
-                ""
-                if mentions(changed)
-                else f"{match[0][: match.start(1) - match.start()]}{changed})"
+            rest = (
+                "" if mentions(changed) else f"{sentence[match.start() : match.start(1)]}{changed})"
             )
-            sentence = sentence[: match.start()] + new + sentence[match.end() :]
+            sentence = sentence[: match.start()] + rest + sentence[match.end() :]
     return sentence
 
 
 def _without_clauses(sentence: str, mentions: Mentions) -> str:
     """Without parts between semicolons."""
-    masked = mask(sentence)
+    masked = _mask_parentheses(sentence)
     cuts = [0, *(match.end() for match in re.finditer(r";\s+", masked)), len(sentence)]
     clauses = [sentence[a:b] for a, b in pairwise(cuts)]
     rest, gone = [], False
@@ -114,7 +114,7 @@ def _without_items(sentence: str, mentions: Mentions) -> str:
 
 
 def _without_item(sentence: str, mentions: Mentions) -> str:
-    masked = PARENTHESES.sub(lambda match: "x" * len(match[0]), mask(sentence))
+    masked = _mask_parentheses(sentence)
     stop = len(sentence.rstrip(" .:;!?\n"))
     separators = [match.span() for match in SEPARATOR.finditer(masked[:stop])]
     starts = [match for match in LIST_START.finditer(masked[:stop])]
@@ -126,10 +126,12 @@ def _without_item(sentence: str, mentions: Mentions) -> str:
         if not mentions(item):
             continue
         count = _count_items(before, after, edges, ends)
-        if not _is_item(item, 7 if count > 2 else 4) or count < (3 if before == (0, 0) else 2):
+        if count < 2 or not _is_item(item, 7 if count > 2 else 4):
             continue
-        if before in edges:
+        if before in edges and _begins_item(sentence[after[1] :], count, is_first=before == (0, 0)):
             return sentence[: before[1]] + sentence[after[1] :]
+        if before in edges:
+            continue
         rest, joint = sentence[: before[0]], sentence[slice(*before)]
         if rest.endswith("'s"):
             continue
@@ -137,6 +139,17 @@ def _without_item(sentence: str, mentions: Mentions) -> str:
             rest = _join_last(rest, joint, [each for each in separators if each[1] <= before[0]])
         return rest + sentence[after[0] :]
     return sentence
+
+
+def _begins_item(rest: str, count: int, is_first: bool) -> bool:
+    """Whether an item without a verb follows, so that the first item of a list can go."""
+    follows = re.match(r"(?:the |an? )?[\"'`*\[(A-Z]", rest) is not None
+    clause = SEPARATOR.split(rest)[0]
+    return (count > 2 and follows) if is_first else count > 2 or not VERB.search(clause)
+
+
+def _mask_parentheses(text: str) -> str:
+    return PARENTHESES.sub(lambda match: "x" * len(match[0]), mask(text))
 
 
 def _is_item(text: str, words: int) -> bool:

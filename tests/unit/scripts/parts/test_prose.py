@@ -29,6 +29,12 @@ def mentions(text: str) -> bool:
         ("The policy is a setting; AOG has a key for it.", "The policy is a setting."),
         ("AOG, which waits, answers.", ""),
         ("The page reads AOG, and uses no other route.", ""),
+        ("Without AOG, a model or a gateway is needed.", ""),
+        ("AOG lists, reads and deletes them.", ""),
+        ("AOG lasts a day; a backup lasts two.", "A backup lasts two."),
+        ("It runs if AOG allows it; otherwise it stops.", ""),
+        ("**Gateways.** AOG alone.", ""),
+        ("AOG alone. [More](a.md).", ""),
         ("Nothing here.", "Nothing here."),
     ],
 )
