@@ -1,4 +1,4 @@
-"""Requests and responses: bodies under limits, sign-in, cross-origin policy, health.
+"""Requests and responses: bodies under limits, JSON, who may call.
 
 May import `domain`.
 """
