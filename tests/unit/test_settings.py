@@ -163,6 +163,13 @@ def test_endpoint_without_tls_is_rejected_for_tokens(name: str) -> None:
     assert start({name: "http://mine.openai.azure.com"}).problems == (message,)
 
 
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+def test_endpoint_on_this_machine_needs_no_tls(host: str) -> None:
+    settings = read_settings({"AZURE_COSMOS_ENDPOINT": f"http://{host}:8081"})
+
+    assert settings.azure_cosmos_endpoint == f"http://{host}:8081"
+
+
 @pytest.mark.parametrize(
     "name", ["content", "Chat", "ask", "health", "mcp", "admin", "_search", "_all"]
 )
