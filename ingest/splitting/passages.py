@@ -141,17 +141,12 @@ def id_prefix(name: str) -> str:
     return f"{readable}-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-def page_texts(page: Page) -> Iterator[str]:
+def page_spans(page: Page) -> Iterator[PassageSpan]:
     """Split a page into texts of at most `MAX_TOKENS` tokens without losing a word.
 
     A Markdown passage begins with the headings above it, `Northwind Standard > Dental`, and each
     with the page's title.
     """
-    return (span.content for span in page_spans(page))
-
-
-def page_spans(page: Page) -> Iterator[PassageSpan]:
-    """Split a page like `page_texts`, with the offsets of each text."""
     if page.markdown:
         for section in split_sections(page.text, MAX_TOKENS):
             yield from _section_spans(page.text, section, page.title)

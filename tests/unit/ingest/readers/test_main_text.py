@@ -8,7 +8,7 @@ import pytest
 
 from ingest.document import Page, UnreadableDocument
 from ingest.readers.html import read_html
-from ingest.splitting.passages import page_texts
+from tests.support.page_texts import page_texts
 
 TEXT = "Members pay twenty dollars for a visit at any hospital of the plan. " * 4
 MENU = "".join(f"<li><a href='{number}.html'>Chapter {number}</a>" for number in range(30))

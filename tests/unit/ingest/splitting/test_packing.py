@@ -8,8 +8,9 @@ import pytest
 
 from ingest.document import Page
 from ingest.splitting.packing import split_text
-from ingest.splitting.passages import MAX_TOKENS, page_texts
+from ingest.splitting.passages import MAX_TOKENS
 from shared.text import count_tokens
+from tests.support.page_texts import page_texts
 
 ROWS = "".join(f"| Benefit {number} | ${number} copay | not covered |\n" for number in range(60))
 TABLE = "| Benefit | Plus | Standard |\n|---|:-:|---|\n" + ROWS
@@ -40,7 +41,7 @@ def letters_in_order(needle: str, hay: str) -> bool:
 
 @pytest.mark.parametrize("kind", TEXTS)
 def test_passages_of_unusual_text_have_all_characters(kind: str) -> None:
-    parts = tuple(page_texts(Page(TEXTS[kind], markdown=True)))
+    parts = page_texts(Page(TEXTS[kind], markdown=True))
 
     assert letters_in_order(TEXTS[kind], "".join(parts))
 
@@ -59,7 +60,7 @@ def test_joined_chunks_equal_the_text(kind: str) -> None:
 
 
 def test_text_is_not_split_within_words() -> None:
-    parts = tuple(page_texts(Page("deductible " * 300)))
+    parts = page_texts(Page("deductible " * 300))
 
     assert len(parts) > 1
     assert set(words(" ".join(parts))) == {"deductible"}
@@ -68,26 +69,26 @@ def test_text_is_not_split_within_words() -> None:
 def test_higher_heading_replaces_heading_path() -> None:
     text = "# A\n\n## B\n\none\n\n### C\n\ntwo\n\n## D\n\nthree"
 
-    parts = list(page_texts(Page(text, markdown=True)))
+    parts = page_texts(Page(text, markdown=True))
 
     assert parts == ["A > B\n\none", "A > B > C\n\ntwo", "A > D\n\nthree"]
 
 
 def test_all_parts_of_a_section_have_headings() -> None:
-    parts = tuple(page_texts(Page(TEXTS["a long paragraph"], markdown=True)))
+    parts = page_texts(Page(TEXTS["a long paragraph"], markdown=True))
 
     assert len(parts) > 1
     assert all(part.startswith("Plans > Costs\n\n") for part in parts)
 
 
 def test_trailing_empty_heading_is_a_passage() -> None:
-    parts = list(page_texts(Page(TEXTS["headings with nothing under them"], markdown=True)))
+    parts = page_texts(Page(TEXTS["headings with nothing under them"], markdown=True))
 
     assert parts == ["Title > Empty\nTitle > Full\n\nText.", "Last"]
 
 
 def test_comment_in_code_block_is_not_a_heading() -> None:
-    parts = list(page_texts(Page(TEXTS["code that looks like a heading"], markdown=True)))
+    parts = page_texts(Page(TEXTS["code that looks like a heading"], markdown=True))
 
     assert parts == ["Title\n\n```sh\n# not a heading\nls\n```\n\nText."]
 
@@ -103,7 +104,7 @@ def test_table_within_limit_is_not_split() -> None:
     table = "".join(TABLE.splitlines(keepends=True)[:10])
     text = f"# Plans\n\n{'An introduction of some length. ' * 15}\n\n{table}\n"
 
-    parts = tuple(page_texts(Page(text, markdown=True)))
+    parts = page_texts(Page(text, markdown=True))
 
     assert len(parts) == 2
     assert table.strip() in parts[1]

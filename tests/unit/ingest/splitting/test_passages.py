@@ -17,13 +17,13 @@ from ingest.splitting.passages import (
     MAX_TOKENS,
     PassageSpan,
     page_spans,
-    page_texts,
     split_document,
     with_description,
 )
 from shared.text import count_tokens
 from tests.support.fuzz import EXAMPLES
 from tests.support.growth import check_growth
+from tests.support.page_texts import page_texts
 
 LANGUAGES = {
     "English": "The plan covers emergency room visits at any hospital. Each one costs $150. ",
@@ -138,7 +138,7 @@ def test_splitting_a_megabyte_is_complete_and_fast(kind: str, markdown: bool) ->
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_very_long_text_is_split_between_sentences(language: str) -> None:
-    parts = list(page_texts(Page(LANGUAGES[language] * 900)))
+    parts = page_texts(Page(LANGUAGES[language] * 900))
 
     assert all(part[-1] in ".。।؟" for part in parts)
 
@@ -156,7 +156,7 @@ def test_passages_overlap_by_whole_sentences(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_long_text_is_split_between_sentences(language: str) -> None:
-    parts = list(page_texts(Page(LANGUAGES[language] * 40)))
+    parts = page_texts(Page(LANGUAGES[language] * 40))
 
     assert len(parts) > 2
     assert all(part[-1] in ".。।؟" for part in parts)
@@ -166,7 +166,7 @@ def test_table_rows_are_not_repeated() -> None:
     rows = "".join(f"| Row {number}. | It costs ${number}. |\n" for number in range(90))
     text = f"# Costs\n\n| A | B |\n|---|---|\n{rows}\nAfter it. Another sentence.\n"
 
-    parts = list(page_texts(Page(text, markdown=True)))
+    parts = page_texts(Page(text, markdown=True))
 
     assert len(parts) > 2
     for number in range(90):
@@ -178,7 +178,7 @@ def test_heading_is_not_separated_from_its_text(markdown: bool) -> None:
     sentences = "A sentence of some words stands here. " * 31
     text = "\n\n".join(f"Heading {number}\n{sentences}" for number in range(5))
 
-    parts = list(page_texts(Page(text, markdown=markdown)))
+    parts = page_texts(Page(text, markdown=markdown))
 
     for number in range(5):
         [holder] = [part for part in parts if f"Heading {number}" in part]
@@ -214,13 +214,13 @@ def test_table_after_long_text_starts_with_header() -> None:
     ],
 )
 def test_empty_heading_is_joined_with_next_section(text: str, contents: list[str]) -> None:
-    assert list(page_texts(Page(text, markdown=True))) == contents
+    assert page_texts(Page(text, markdown=True)) == contents
 
 
 def test_many_empty_headings_make_few_passages() -> None:
     text = "".join(f"## Chapter {number}\n" for number in range(300))
 
-    parts = list(page_texts(Page(text, markdown=True)))
+    parts = page_texts(Page(text, markdown=True))
 
     assert len(parts) < 30
     assert all(f"Chapter {number}" in "\n".join(parts) for number in range(300))
