@@ -101,6 +101,15 @@ def stream_answer(rag: Rag, options: StreamOptions) -> Events:
 
 
 @dataclass(frozen=True, slots=True)
+class FittedRequest:
+    """A request with only what a model supports."""
+
+    model: Model
+    request: ChatRequest
+    notes: tuple[str, ...]  # on what was left out
+
+
+@dataclass(slots=True)
 class AnswerInputs:
     """What one answer is made with."""
 
@@ -109,13 +118,16 @@ class AnswerInputs:
     selected: SelectedModel
     prompt_builder: PromptBuilder
     span: Span  # the parent of the spans of its search and its models
+    fitted: FittedRequest | None = None
 
-    def fit_request(self) -> tuple[ChatRequest, tuple[str, ...]]:
-        """Return the request with defaults and only what the model supports, and notes on that."""
-        model, client_prompts = self.selected.model, self.rag.client_prompts
-        fitted, notes = fit_to_model(self.request, model, client_prompts)
-        overrides = fitted.overrides.with_defaults(self.rag.defaults)
-        return replace(fitted, overrides=overrides), notes
+    def fit_request(self) -> FittedRequest:
+        """Fit the request to the model, once for each model, with the defaults of the app."""
+        model = self.selected.model
+        if self.fitted is None or self.fitted.model is not model:
+            request, notes = fit_to_model(self.request, model, self.rag.client_prompts)
+            overrides = request.overrides.with_defaults(self.rag.defaults)
+            self.fitted = FittedRequest(model, replace(request, overrides=overrides), notes)
+        return self.fitted
 
 
 async def answer(
@@ -134,8 +146,9 @@ async def answer(
         ModelSelection(overrides.hybrid_policy, overrides.model, request.remote, metadata.id)
     )
     inputs = AnswerInputs(rag, request, selected, prompt_builder, span)
-    query, results = request.question, NO_RESULTS
-    if request.grounding != "none":
+    if request.grounding == "none":
+        query, results = request.question, NO_RESULTS
+    else:
         query, overrides = await resolve_query(inputs)
         query = shorten_query(query)
         results = await rag.search(metadata.user, query, overrides, span)
@@ -154,9 +167,7 @@ async def answer(
 class StartedAnswer:
     """An answer that a model has begun."""
 
-    model: Model
-    request: ChatRequest  # as fitted to the model
-    notes: tuple[str, ...]  # on that
+    fitted: FittedRequest
     results: SearchResult
     built: prompts.BuiltPrompt
     events: Events
@@ -167,23 +178,24 @@ async def start_answer(
 ) -> StartedAnswer:
     """Call a model for the answer. Raises ChatErrors, the model's refusals among them."""
     model, texts = inputs.selected.model, inputs.rag.prompts
-    fitted, notes = inputs.fit_request()
+    fitted = inputs.fit_request()
     if "images" in model.limits:
         results = replace(results, sources=drop_images(results.sources))
-    build = partial(inputs.prompt_builder.build, fitted, texts, model, results.sources)
-    large = is_large(fitted, results.sources)
+    build = partial(inputs.prompt_builder.build, fitted.request, texts, model, results.sources)
+    large = is_large(fitted.request, results.sources)
     built = await asyncio.to_thread(build) if large else build()
     stream = open_stream(inputs.selected, built.prompt, inputs.span)
     events = await stack.enter_async_context(stream)
-    return StartedAnswer(model, fitted, notes, results, built, events)
+    return StartedAnswer(fitted, results, built, events)
 
 
 def make_context(query: str, started: StartedAnswer, earlier_notes: Sequence[str]) -> Context:
     """Make the context of an answer that a model has begun."""
-    results, built, model = started.results, started.built, started.model
+    fitted, results, built = started.fitted, started.results, started.built
+    model = fitted.model
     all_notes = (
         *earlier_notes,
-        *started.notes,
+        *fitted.notes,
         *results.notes,
         *omission_notes(results, built),
     )
@@ -195,12 +207,16 @@ def make_context(query: str, started: StartedAnswer, earlier_notes: Sequence[str
         sources=results.sources[: built.fitted],
         steps=steps,
         model=model.name,
-        captions=bool(started.request.overrides.semantic_captions),
+        captions=bool(fitted.request.overrides.semantic_captions),
         images=built.images,
         instructions=built.prompt.messages[0].content,
         single_chunk="streaming" in model.limits,
         notes=notes,
-        excluded=tuple(excluded_sources(results, built)),
+        # First those without room in the prompt.
+        excluded=(
+            *(ExcludedSource(source, "rerank") for source in results.sources[built.fitted :]),
+            *results.excluded,
+        ),
     )
 
 
@@ -225,7 +241,7 @@ async def resolve_query(inputs: AnswerInputs) -> tuple[str, Overrides]:
     why, cause = type(failure).__name__, failure.cause or failure.message
     log.warning("request id=%s rewrite %s: %s", request.metadata.id, why, cause)
     selected.notes.append(NOT_REWRITTEN.format(why=why))
-    fitted, _ = inputs.fit_request()
+    fitted = inputs.fit_request().request
     return fitted.question, fitted.overrides
 
 
@@ -235,7 +251,7 @@ async def rewrite_question(inputs: AnswerInputs) -> tuple[str, Overrides]:
     Raises TooLong if the model could not answer the question in any case, before it is called.
     """
     model, texts = inputs.selected.model, inputs.rag.prompts
-    fitted, _ = inputs.fit_request()
+    fitted = inputs.fit_request().request
     large = is_large(fitted)
     if large:
         await asyncio.to_thread(inputs.prompt_builder.room, fitted, texts, model)
@@ -268,13 +284,13 @@ def is_large(request: ChatRequest, sources: Sequence[Source] = ()) -> bool:
 
 def make_steps(query: str, started: StartedAnswer) -> tuple[Step, ...]:
     """Make the four steps of every answer, in the order and with the titles of the documents."""
-    results, request = started.results, started.request
+    results, request = started.results, started.fitted.request
     sources = tuple(redact_acl(source, request.metadata.user) for source in results.sources)
     return (
         Step("Original user query", request.question),
         Step("Generated search query", query, results.props),
         Step("Results", sources),
-        Step("Prompt", started.built.prompt.messages, {"model": started.model.name}),
+        Step("Prompt", started.built.prompt.messages, {"model": started.fitted.model.name}),
     )
 
 
@@ -284,13 +300,6 @@ def redact_acl(source: Source, user: User) -> Source:
     oids = tuple(oid for oid in source.oids if oid == user.oid)
     groups = tuple(group for group in source.groups if group in user.groups)
     return replace(source, oids=oids, groups=groups)
-
-
-def excluded_sources(results: SearchResult, built: prompts.BuiltPrompt) -> Iterator[ExcludedSource]:
-    """Yield the results that may not be cited: first those without room in the prompt."""
-    for source in results.sources[built.fitted :]:
-        yield ExcludedSource(source, "rerank")
-    yield from results.excluded
 
 
 def omission_notes(results: SearchResult, built: prompts.BuiltPrompt) -> Iterator[str]:

@@ -211,7 +211,7 @@ def build_prompt(
     """
     system, question = instructions(request, texts), request.messages[-1]
     captions = bool(request.overrides.semantic_captions)
-    room = composed_room(request, texts, model)
+    room = remaining_tokens((system, append_sources(question, ())), model)
     fitted = fit_sources(sources, room, model, captions)
     passages = fitted if captions else merge_neighbours(fitted)
     lines = [passage.prompt_line(captions) for passage in passages]

@@ -199,6 +199,30 @@ def distinct(sources: Iterable[Source]) -> Iterator[Source]:
             yield source
 
 
+def split_by_score(
+    sources: Sequence[Source], overrides: Overrides, ranked: bool
+) -> tuple[tuple[Source, ...], tuple[ExcludedSource, ...]]:
+    """Return the sources with at least the minimum scores, and the others."""
+    minimum = overrides.minimum_search_score
+    reranker_minimum = overrides.minimum_reranker_score if ranked else None
+    if minimum is None and reranker_minimum is None:
+        return tuple(sources), ()
+    included: list[Source] = []
+    excluded: list[ExcludedSource] = []
+    for source in sources:
+        if _is_below(source.score, minimum):
+            excluded.append(ExcludedSource(source, "score"))
+        elif _is_below(source.reranker_score, reranker_minimum):
+            excluded.append(ExcludedSource(source, "rerank"))
+        else:
+            included.append(source)
+    return tuple(included), tuple(excluded)
+
+
+def _is_below(score: float | None, minimum: float | None) -> bool:
+    return score is not None and minimum is not None and score < minimum
+
+
 def check_lengths(query: str, overrides: Overrides) -> None:
     """Raise BadRequest for a text of a search that is too long for any retriever."""
     limits = (

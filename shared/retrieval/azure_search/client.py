@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 from urllib.request import getproxies
@@ -46,27 +47,34 @@ class SearchIndex:
     endpoint: str
     name: str
 
-    async def search(self, query: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """Return the hits for a query. Raises the SDK's exceptions.
+    async def search(self, query: Mapping[str, Any], seconds: float) -> list[Mapping[str, Any]]:
+        """Return the hits for a query. Raises ChatErrors, RankerUnavailable.
 
         A response with a part of the hits has the query for the next part.
         """
         hits: list[Mapping[str, Any]] = []
         next_query: Mapping[str, Any] | None = query
-        while next_query:
-            response = await self._post(next_query)
-            with errors.map_malformed_response():
-                page = response.json()
-                hits += map(dict, page["value"])
-                next_query = page.get("@search.nextPageParameters")
+        with map_errors():
+            async with asyncio.timeout(seconds):
+                while next_query:
+                    response = await self._post(next_query)
+                    with errors.map_malformed_response():
+                        page = response.json()
+                        hits += map(dict, page["value"])
+                        next_query = page.get("@search.nextPageParameters")
         return hits
 
-    async def count(self, field: str) -> int:
-        """Return the number of all passages; `field` is any field. Raises the SDK's exceptions."""
-        query = {"search": "*", "select": field, "top": 0, "count": True}
-        response = await self._post(query)
-        with errors.map_malformed_response():
-            return int(response.json()["@odata.count"])
+    async def count(self, field: str, seconds: float) -> int:
+        """Return the number of all passages, also those that no user may see. Raises ChatErrors.
+
+        `field` is any field.
+        """
+        with map_errors():
+            async with asyncio.timeout(seconds):
+                query = {"search": "*", "select": field, "top": 0, "count": True}
+                response = await self._post(query)
+                with errors.map_malformed_response():
+                    return int(response.json()["@odata.count"])
 
     async def _post(self, body: Mapping[str, Any]) -> AsyncHttpResponse:
         path = f"/indexes('{quote(self.name)}')/docs/search.post.search"
@@ -104,11 +112,6 @@ def make_index(
     return SearchIndex(client, endpoint, name)
 
 
-def map_errors() -> AbstractContextManager[None]:
-    """Map exceptions of the SDK to ChatErrors and RankerUnavailable."""
-    return errors.map_errors("search", map_status)
-
-
 def map_status(error: HttpResponseError) -> Exception:
     """Map an error response by its status. Only the code is logged: the text may hold the query."""
     details = [detail.code for detail in (error.error.details or ())] if error.error else []
@@ -128,3 +131,7 @@ def map_status(error: HttpResponseError) -> Exception:
             return QueryRejected(cause=f"{cause}: do the index's fields fit?")
         case _:
             return Unavailable(retry_after=error_retry_after(error), cause=cause)
+
+
+# Maps exceptions of the SDK to ChatErrors and RankerUnavailable.
+map_errors = partial(errors.map_errors, "search", map_status)

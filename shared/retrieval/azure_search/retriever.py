@@ -11,27 +11,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.domain.errors import BadRequest, ChatError, Misconfigured, Unsupported
-from shared.domain.events import ExcludedSource, Source
+from shared.domain.events import Source
 from shared.domain.overrides import UNSET, Overrides
 from shared.domain.request import User
 from shared.retrieval.azure_search.client import (
     QueryRejected,
     RankerUnavailable,
     SearchIndex,
-    map_errors,
 )
-from shared.retrieval.azure_search.file_queries import (
+from shared.retrieval.azure_search.index_fields import (
+    ALTERNATIVE_CHUNK_FIELDS,
     PAGE_SIZE,
+    IndexFields,
     Query,
+    build_filter,
     file_queries,
     filter_by_file,
     stored_name,
     to_passages,
-)
-from shared.retrieval.azure_search.index_fields import (
-    ALTERNATIVE_CHUNK_FIELDS,
-    IndexFields,
-    build_filter,
 )
 from shared.retrieval.base import (
     EMPTY_INDEX,
@@ -43,6 +40,7 @@ from shared.retrieval.base import (
     SearchReport,
     SearchResult,
     distinct,
+    split_by_score,
 )
 
 FetchImage = Callable[[str], Awaitable[str | None]]
@@ -66,24 +64,19 @@ PARTIAL_RANKING_NOTE = (
 
 @dataclass(slots=True)
 class AzureSearchRetriever:
-    """A Retriever over one index. Queries are in the form of the service's REST API.
-
-    `embed` makes vectors of queries: None if the index makes them (`vectorizer`), or has none.
-    `semantic_configuration` is None without a ranker. `fetch_image` fetches the image of a passage.
-    `seconds` limits each call. `passages` is their number, known after `ready`. `ranker_retry_time`
-    is when the ranker is used again after the service answered that it has none, by `now`.
-    """
+    """A Retriever over one index. Queries are in the form of the service's REST API."""
 
     index: SearchIndex
     fields: IndexFields
-    seconds: float
-    embed: Embed | None = None
-    vectorizer: bool = False
-    semantic_configuration: str | None = None
-    fetch_image: FetchImage | None = None
+    seconds: float  # limits each call
+    embed: Embed | None = None  # makes vectors of queries; None if the index does, or has none
+    vectorizer: bool = False  # whether the index makes vectors of queries
+    semantic_configuration: str | None = None  # None without a ranker
+    fetch_image: FetchImage | None = None  # the image of a passage
     name: str = "Azure AI Search"
-    passages: int | None = None
+    passages: int | None = None  # their number, known after `ready`
     now: Callable[[], float] = time.monotonic
+    # When the ranker is used again after the service answered that it has none, by `now`.
     ranker_retry_time: float = 0.0
 
     async def ready(self) -> None:
@@ -92,7 +85,7 @@ class AzureSearchRetriever:
         An empty index is a Misconfigured.
         """
         await self._search_index(self._build_query(User(), "", UNSET, "text") | {"top": 0})
-        self.passages = await self._count_passages()
+        self.passages = await self.index.count(self.fields.id, self.seconds)
         if not self.passages:
             raise Misconfigured(EMPTY_INDEX, cause=EMPTY_INDEX)
 
@@ -112,7 +105,8 @@ class AzureSearchRetriever:
         mode = self._retrieval_mode(overrides)
         ranked = bool(overrides.semantic_ranker) and self._has_ranker
         request = self._build_query(user, query, overrides, mode)
-        request |= await self._vector_queries(mode, query)
+        if mode != "text":
+            request["vectorQueries"] = [await self._vector_query(query)]
         try:
             ranking = self._semantic_options(query, overrides) if ranked else {}
             hits = await self._search_with_filter(request | ranking, user, overrides)
@@ -120,7 +114,14 @@ class AzureSearchRetriever:
             self._pause_ranker()
             ranked = False
             hits = await self._search_with_filter(request, user, overrides)
-        return await self._result(hits, overrides, self._report(mode, ranked))
+        report = SearchReport(
+            mode,
+            ranked,
+            self.fields.embedding,
+            has_images=self._has_images,
+            has_categories=bool(self.fields.category),
+        )
+        return await self._result(hits, overrides, report)
 
     async def _result(
         self, hits: Sequence[Mapping[str, Any]], overrides: Overrides, report: SearchReport
@@ -146,15 +147,6 @@ class AzureSearchRetriever:
         if self._has_ranker:  # else another search has logged it
             log.warning("search: %s", NO_RANKER)
         self.ranker_retry_time = self.now() + RANKER_PAUSE_SECONDS
-
-    def _report(self, mode: str, ranked: bool) -> SearchReport:
-        return SearchReport(
-            mode,
-            ranked,
-            self.fields.embedding,
-            has_images=self._has_images,
-            has_categories=bool(self.fields.category),
-        )
 
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
         """Whether `user` may see any passage of a file. Raises ChatErrors.
@@ -234,14 +226,12 @@ class AzureSearchRetriever:
             return "text"
         return overrides.retrieval_mode or "hybrid"
 
-    async def _vector_queries(self, mode: str, query: str) -> dict[str, Any]:
-        if mode == "text":
-            return {}
+    async def _vector_query(self, query: str) -> dict[str, Any]:
         options = {"k": NEAREST_NEIGHBORS, "fields": self.fields.embedding}
         if self.embed is None:
-            return {"vectorQueries": [{"kind": "text", "text": query, **options}]}
+            return {"kind": "text", "text": query, **options}
         (vector,) = await self.embed([query])
-        return {"vectorQueries": [{"kind": "vector", "vector": vector, **options}]}
+        return {"kind": "vector", "vector": vector, **options}
 
     def _build_query(
         self, user: User, query: str, overrides: Overrides, mode: str
@@ -283,7 +273,7 @@ class AzureSearchRetriever:
     async def _search_index(self, request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """The hits. If the chunk field is rejected, its alternative name is tried and stored."""
         try:
-            return await self._send(request)
+            return await self.index.search(request, self.seconds)
         except QueryRejected:
             # The name in this request: another request may have replaced the stored one meanwhile.
             selected = request["select"].split(",")
@@ -294,7 +284,8 @@ class AzureSearchRetriever:
             other = ALTERNATIVE_CHUNK_FIELDS[name]
             select = [other if field == name else field for field in selected]
             with suppress(QueryRejected):
-                hits = await self._send({**request, "select": ",".join(select)})
+                alternative = {**request, "select": ",".join(select)}
+                hits = await self.index.search(alternative, self.seconds)
                 self.fields = replace(self.fields, chunk=other)
                 return hits
             raise
@@ -321,37 +312,3 @@ class AzureSearchRetriever:
             hits += page
             if len(page) < PAGE_SIZE:
                 return hits
-
-    async def _count_passages(self) -> int:
-        """Count all passages: without the filter, which leaves only the public ones."""
-        with map_errors():
-            async with asyncio.timeout(self.seconds):
-                return await self.index.count(self.fields.id)
-
-    async def _send(self, request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        with map_errors():
-            async with asyncio.timeout(self.seconds):
-                return await self.index.search(request)
-
-
-def split_by_score(
-    sources: Sequence[Source], overrides: Overrides, ranked: bool
-) -> tuple[tuple[Source, ...], tuple[ExcludedSource, ...]]:
-    """Return the sources with at least the minimum scores, and the others."""
-    minimum = overrides.minimum_search_score
-    reranker_minimum = overrides.minimum_reranker_score if ranked else None
-    included: list[Source] = []
-    excluded: list[ExcludedSource] = []
-    for source in sources:
-        if not has_minimum_score(source.score, minimum):
-            excluded.append(ExcludedSource(source, "score"))
-        elif not has_minimum_score(source.reranker_score, reranker_minimum):
-            excluded.append(ExcludedSource(source, "rerank"))
-        else:
-            included.append(source)
-    return tuple(included), tuple(excluded)
-
-
-def has_minimum_score(score: float | None, minimum: float | None) -> bool:
-    """Whether a score is high enough; True if there is no score or no minimum."""
-    return score is None or minimum is None or score >= minimum

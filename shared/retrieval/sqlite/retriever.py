@@ -34,7 +34,6 @@ from shared.retrieval.sqlite.connections import (
     OpenIndex,
     build_in_memory,
 )
-from shared.retrieval.sqlite.file_queries import is_readable, list_files, list_passages
 from shared.retrieval.sqlite.search import SearchQuery
 from shared.retrieval.sqlite.vectors import is_available
 
@@ -160,7 +159,7 @@ class SqliteRetriever:
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
         """Whether `user` may see any passage of a file. Raises ChatErrors."""
         query = SearchQuery(user, "", overrides)
-        return await self._read(lambda index: is_readable(index, query, sourcefile))
+        return await self._read(lambda index: search.is_readable(index, query, sourcefile))
 
     async def list_passages(
         self, user: User, sourcefile: str, overrides: Overrides, part: FilePart = WHOLE_FILE
@@ -170,14 +169,14 @@ class SqliteRetriever:
         Raises ChatErrors.
         """
         query = SearchQuery(user, "", overrides)
-        return await self._read(lambda index: list_passages(index, query, sourcefile, part))
+        return await self._read(lambda index: search.list_passages(index, query, sourcefile, part))
 
     async def list_files(
         self, user: User, overrides: Overrides, after: str, limit: int
     ) -> tuple[str, ...]:
         """Return the next files of which `user` may see a passage. Raises ChatErrors."""
         query = SearchQuery(user, "", overrides)
-        return await self._read(lambda index: list_files(index, query, after, limit))
+        return await self._read(lambda index: search.list_files(index, query, after, limit))
 
     async def _read(self, read: Callable[[OpenIndex], T]) -> T:
         """Call `read` with the current index in a thread, so that it delays no other request."""

@@ -1,4 +1,4 @@
-"""Text, vector and hybrid search in the embedded index."""
+"""Text, vector and hybrid search in the embedded index, and its files that a user may see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.domain.events import Source
 from shared.domain.messages import to_data_url
 from shared.domain.overrides import DEFAULT_TOP, Overrides
 from shared.domain.request import User
-from shared.retrieval.base import MAX_IMAGES, distinct
+from shared.retrieval.base import MAX_IMAGES, FilePart, distinct
 from shared.retrieval.sqlite.connections import OpenIndex
 from shared.retrieval.sqlite.ranking import add_document_scores, count_reranked, rerank
 from shared.retrieval.sqlite.schema import fetch_text, parse_rows
@@ -65,6 +65,24 @@ SELECT id, content, heading, sourcepage, sourcefile, category, oids, groups, pic
 FROM passage JOIN body USING (key) JOIN file ON file.key = file
 LEFT JOIN picture ON picture.passage = passage.key AND ?
 WHERE passage.key = ?
+"""
+IS_READABLE = f"""
+SELECT EXISTS (
+    SELECT 1 FROM file JOIN passage ON file = file.key WHERE sourcefile = :sourcefile AND {VISIBLE}
+)
+"""
+# The keys of a file's passages rise in the order of the file.
+PASSAGES = f"""
+SELECT id, content, heading, sourcepage, sourcefile, category, oids, groups, NULL
+FROM file JOIN passage ON file = file.key JOIN body ON body.key = passage.key
+WHERE sourcefile = :sourcefile AND {VISIBLE}
+    AND (:sourcepage IS NULL OR sourcepage = :sourcepage)
+ORDER BY passage.key
+"""
+FILES = f"""
+SELECT DISTINCT sourcefile FROM file
+WHERE sourcefile > :after AND EXISTS (SELECT 1 FROM passage WHERE file = file.key AND {VISIBLE})
+ORDER BY sourcefile LIMIT :limit
 """
 
 ScoredKeys = Sequence[tuple[int, float]]
@@ -241,3 +259,30 @@ def to_source(row: tuple[Any, ...], score: float | None = None) -> Source:
         readers = (tuple(json.loads(oids)), tuple(json.loads(groups)))
     image = to_data_url(data) if data else None
     return Source(*names, *readers, score=score, image=image, heading=heading)
+
+
+def is_readable(index: OpenIndex, query: SearchQuery, sourcefile: str) -> bool:
+    """Whether the user may see any passage of a file. Raises IndexReplaced, ChatErrors."""
+    with index.connection() as connection:
+        values = query.filter_values | {"sourcefile": sourcefile}
+        return bool(connection.execute(IS_READABLE, values).fetchone()[0])
+
+
+def list_passages(
+    index: OpenIndex, query: SearchQuery, sourcefile: str, part: FilePart
+) -> tuple[Source, ...]:
+    """Return the passages of a part of a file that the user may see.
+
+    Raises IndexReplaced, ChatErrors.
+    """
+    names = {"sourcefile": sourcefile, "sourcepage": part.sourcepage}
+    with index.connection() as connection:
+        rows = connection.execute(PASSAGES, query.filter_values | names)
+        return tuple(part.limit(map(to_source, rows)))
+
+
+def list_files(index: OpenIndex, query: SearchQuery, after: str, limit: int) -> tuple[str, ...]:
+    """Return the next sourcefiles after one, by code point. Raises IndexReplaced, ChatErrors."""
+    with index.connection() as connection:
+        values = query.filter_values | {"after": after, "limit": limit}
+        return tuple(name for (name,) in connection.execute(FILES, values))

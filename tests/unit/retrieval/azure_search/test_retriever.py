@@ -26,7 +26,7 @@ class RankerlessIndex:
     name: str = "docs"
     rankings: list[bool] = field(default_factory=list)
 
-    async def search(self, query: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    async def search(self, query: Mapping[str, Any], _seconds: float) -> list[Mapping[str, Any]]:
         ranked = query.get("queryType") == "semantic"
         self.rankings.append(ranked)
         await asyncio.sleep(0)  # other searches begin before this one is answered
@@ -80,7 +80,7 @@ class RejectingIndex:
     word: str
     name: str = "docs"
 
-    async def search(self, query: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    async def search(self, query: Mapping[str, Any], _seconds: float) -> list[Mapping[str, Any]]:
         if self.word in query.get("filter", ""):
             raise QueryRejected(cause="status 400")
         return []
