@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.domain.errors import BadRequest
 from shared.domain.request import ChatRequest
-from shared.http.call import Reply, cancel_on_disconnect
+from shared.http.call import Reply
 from shared.memory.chat_history import ChatHistory, has_own_history
 from shared.protocols.ai_chat import web_component
 from shared.protocols.ai_chat.output_text import INPUT, OUTPUT_TEXT
@@ -35,8 +35,7 @@ async def chat(exchange: Exchange) -> Reply:
         _refuse_instructions(request, "input" if protocol is INPUT else "messages")
     history = _history(exchange, protocol, request)
     if history is not None:
-        loading = history.with_history(request)
-        request = await cancel_on_disconnect(loading, exchange.call.is_disconnected)
+        request = await exchange.wait_for(history.with_history(request))
     return await respond(exchange, protocol, request, history=history)
 
 

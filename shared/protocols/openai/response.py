@@ -198,14 +198,14 @@ def _estimate_usage(context: Context, text: str) -> Usage:
     return Usage(sum(count_tokens(message.content) for message in prompt), count_tokens(text))
 
 
-def model(name: str, owner: str) -> Json:
+def format_model(name: str, owner: str) -> Json:
     """Return the JSON of a model."""
     return {"id": name, "object": "model", "created": 0, "owned_by": owner}
 
 
-def models(owners: Mapping[str, str]) -> Json:
+def format_models(owners: Mapping[str, str]) -> Json:
     """Return the JSON of all models."""
-    return {"object": "list", "data": [model(name, owner) for name, owner in owners.items()]}
+    return {"object": "list", "data": [format_model(name, owner) for name, owner in owners.items()]}
 
 
 CHAT = ChatProtocol(

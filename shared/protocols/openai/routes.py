@@ -15,8 +15,8 @@ from shared.http.call import Reply
 from shared.models.router import Router
 from shared.protocols.exchange import EVERY_METHOD, READ, Exchange, Route
 from shared.protocols.handler import USAGE, read_request, respond
-from shared.protocols.openai import response as openai_chat
 from shared.protocols.openai.data_sources import SearchScope
+from shared.protocols.openai.response import CHAT, format_model, format_models
 from shared.rag.citations import number_citations
 
 DEPLOYMENT = "/openai/deployments/{deployment}/chat/completions"
@@ -37,7 +37,7 @@ async def chat(exchange: Exchange) -> Reply:
     """Answer a chat completion, with numbered citations and the answer's notes in a header."""
     check_access(exchange)
     body = await exchange.read_body()
-    request = await read_request(exchange, openai_chat.CHAT, body)
+    request = await read_request(exchange, CHAT, body)
     request = _with_deployment(exchange, request)
     if data_source := request.state.data_source:
         overrides = exchange.app.config(SearchScope).apply(data_source, request.overrides)
@@ -45,24 +45,24 @@ async def chat(exchange: Exchange) -> Reply:
     if not exchange.rag.client_prompts:
         request = without_instructions(request)
     notices = partial(add_notices, exchange.headers)
-    return await respond(exchange, openai_chat.CHAT, request, (number_citations, notices))
+    return await respond(exchange, CHAT, request, (number_citations, notices))
 
 
 async def models(exchange: Exchange) -> Reply:
     """List the models."""
     check_access(exchange)
-    exchange.identify(openai_chat.CHAT)
-    return exchange.json_reply(openai_chat.models(_owners(exchange.rag.models)))
+    exchange.identify(CHAT)
+    return exchange.json_reply(format_models(_owners(exchange.rag.models)))
 
 
 async def model(exchange: Exchange) -> Reply:
     """Describe a model. Raises NoSuchModel."""
     check_access(exchange)
-    exchange.identify(openai_chat.CHAT)
+    exchange.identify(CHAT)
     name, owners = exchange.call.path, _owners(exchange.rag.models)
     if name not in owners:
         raise NoSuchModel(f"There is no model {name!r:.100}.")
-    return exchange.json_reply(openai_chat.model(name, owners[name]))
+    return exchange.json_reply(format_model(name, owners[name]))
 
 
 async def reject_path(exchange: Exchange) -> Reply:
@@ -143,7 +143,7 @@ def _owners(models: Router) -> dict[str, str]:
 
 
 def _route(path: str, **more: Any) -> Route:
-    return Route(path=path, errors=openai_chat.CHAT, auth="anonymous", **more)
+    return Route(path=path, errors=CHAT, auth="anonymous", **more)
 
 
 ROUTES = (

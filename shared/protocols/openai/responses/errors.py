@@ -10,7 +10,7 @@ from typing import Any
 
 from shared.domain import errors
 from shared.http.call import Json
-from shared.protocols.openai import response as chat_completions
+from shared.protocols.openai import response
 from shared.protocols.openai.request import FieldError
 
 INVALID, MISSING, UNSUPPORTED = "invalid_value", "missing_required_parameter", "unsupported_value"
@@ -74,7 +74,7 @@ class ResponseNotFound(errors.NotFound):
 
 def status(failure: errors.ChatError, body: Any = None) -> int:
     """Return the HTTP status: 400 for what the model rejected."""
-    return chat_completions.status(failure, _with_chat_parameters(body))
+    return response.status(failure, _with_chat_parameters(body))
 
 
 def _with_chat_parameters(body: Any) -> Any:
@@ -85,7 +85,7 @@ def _with_chat_parameters(body: Any) -> Any:
 
 def write_error(failure: errors.ChatError, body: Any = None) -> Json:
     """Return the JSON of an error."""
-    fields: Json = chat_completions.write_error(failure, _with_chat_parameters(body))["error"]
+    fields: Json = response.write_error(failure, _with_chat_parameters(body))["error"]
     if ours := PARAMETERS.get(fields["param"] or ""):
         message = fields["message"].replace(fields["param"], ours, 1)
         fields |= {"param": ours, "message": message}

@@ -15,8 +15,7 @@ from shared.http.call import Reply
 from shared.memory.base import Interaction
 from shared.protocols.exchange import Exchange, Route, check_method
 from shared.protocols.handler import ChatProtocol, read_request, respond
-from shared.protocols.openai import response as chat_completions
-from shared.protocols.openai.responses import response as responses
+from shared.protocols.openai.response import headers
 from shared.protocols.openai.responses import storage
 from shared.protocols.openai.responses.errors import (
     MISSING,
@@ -27,6 +26,7 @@ from shared.protocols.openai.responses.errors import (
 )
 from shared.protocols.openai.responses.items import Item, join_calls
 from shared.protocols.openai.responses.request import ResponseState, parse
+from shared.protocols.openai.responses.response import write_answer
 from shared.protocols.openai.responses.stream import write_stream
 from shared.protocols.openai.routes import add_notices, check_access, without_instructions
 from shared.rag.passthrough import PASSTHROUGH
@@ -42,12 +42,12 @@ RESPONSES = ChatProtocol(
     name="responses",
     media_type="text/event-stream",
     parse=parse,
-    write_answer=responses.write_answer,
+    write_answer=write_answer,
     write_stream=write_stream,
     prompt_builder=PASSTHROUGH,
     write_error=write_error,
     status=status,
-    headers=chat_completions.headers,
+    headers=headers,
 )
 
 
