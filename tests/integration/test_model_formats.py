@@ -29,7 +29,6 @@ from tests.support.servers import SAMPLES
 from tests.support.upstream import Exchange, chunk, json_response, sse_event, stream_response
 
 HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
-FLAVORS = ["openai", "responses", "ollama", "aog"]
 
 
 def send(flavor: str, body: Any, **more: Any) -> Any:

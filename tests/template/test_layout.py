@@ -11,6 +11,7 @@ import pytest
 from tests.support.servers import ROOT
 
 FOLDERS = ("tests", "bench", "evals")
+UNIT = ROOT / "tests" / "unit"
 
 
 def list_imports(file: Path) -> Iterator[str]:
@@ -28,4 +29,25 @@ def test_what_tests_share_is_in_support(folder: str) -> None:
         for file in sorted((ROOT / folder).rglob("*.py"))
         for name in list_imports(file)
         if name.startswith("tests.") and not name.startswith("tests.support")
+    ] == []
+
+
+def list_modules(file: Path) -> Iterator[Path]:
+    """The modules, or packages, that a unit test may be about: `test_y_topic.py` is about `y`."""
+    words = file.stem.removeprefix("test_").split("_")
+    folder = file.relative_to(UNIT).parent
+    for count in range(len(words), 0, -1):
+        yield from (top / folder / "_".join(words[:count]) for top in (ROOT / "shared", ROOT))
+
+
+def is_module(path: Path) -> bool:
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def test_unit_tests_are_found_by_the_path_of_their_module() -> None:
+    """`tests/unit/x/test_y.py` is about `shared/x/y.py`, or `x/y.py` beside `shared/`."""
+    assert [
+        str(file.relative_to(ROOT))
+        for file in sorted(UNIT.rglob("test_*.py"))
+        if not any(map(is_module, list_modules(file)))
     ] == []
