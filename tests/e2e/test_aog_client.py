@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.aog_calls import SHIRT_CONVERSATION
 from tests.support.aog_client import AogClient, AogError
+from tests.support.model_requests import SHIRT_CONVERSATION
 from tests.support.servers import TIMEOUT, Server
 
 WORDS = 60

@@ -19,7 +19,7 @@ from shared.http.auth import AccessPolicy
 from shared.protocols.aog.response import PAUSE, pace
 from shared.protocols.exchange import App
 from shared.settings import SettingsError, read_settings
-from tests.support.aog_calls import SHIRT_CONVERSATION, aog_call, read_text
+from tests.support.aog_calls import aog_call, read_text
 from tests.support.calls import (
     ANNA,
     JSON,
@@ -33,6 +33,7 @@ from tests.support.calls import (
     run_calls,
 )
 from tests.support.fakes import FakeModel, FakeRetriever, make_rag
+from tests.support.model_requests import SHIRT_CONVERSATION
 from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 from tests.support.servers import SAMPLES
 

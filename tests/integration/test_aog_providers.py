@@ -11,11 +11,17 @@ from shared.bootstrap.build import build
 from shared.settings import read_settings
 from shared.telemetry.access_log import quiet_libraries
 from tests.support.aog_calls import aog_call, read_text
-from tests.support.calls import QUESTION, ask, call, run_calls
+from tests.support.calls import QUESTION, ask, call, read_events, run_calls
 from tests.support.fakes import FakeModel
+from tests.support.flavors.aog import aog_event
+from tests.support.flavors.ollama import LAST_LINE, message, ollama_line, ollama_stream
 from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 from tests.support.servers import SAMPLES
-from tests.support.upstream import error_response
+from tests.support.upstream import chunk, error_response, sse_event, stream_response
+
+HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
+
+HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
 
 HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
 SECRETS = {
@@ -181,3 +187,71 @@ def test_the_demo_model_is_used_only_without_other_providers() -> None:
         (response,) = run_calls(settings, call("/aog/v0.2/service_provider", b"", method="GET"))
     assert got.json["message"]["content"] == "Local [a.md]."
     assert [one["provider_name"] for one in response.json["data"]] == ["ollama"]
+
+
+def test_additional_fields_of_a_response_are_returned() -> None:
+    with run_gateways("openai", "ollama", "aog") as (openai, ollama, aog):
+        openai.plan = [
+            stream_response(
+                [
+                    sse_event({**chunk("Hi"), "service_tier": "default", "usage": None}),
+                    sse_event(chunk(delta={"reasoning_content": "Hm."})),
+                    sse_event(chunk(finish_reason="stop", logprobs={"content": []})),
+                    sse_event(
+                        {**chunk(), "choices": [], "usage": {"prompt_tokens": 1, "more": {"a": 2}}}
+                    ),
+                ]
+            )
+        ]
+        ollama.plan = [
+            ollama_stream(ollama_line(**message("Hi", thinking="Hm.")), ollama_line(**LAST_LINE))
+        ]
+        aog.plan = [
+            stream_response(
+                [aog_event("Hi", new={"a": 1}), aog_event(finished=True, finish_reason="stop")]
+            )
+        ]
+        first, second, third = (
+            run_calls(provider_settings(provider_entry(flavor, server)), aog_call(HELLO))[0].json
+            for flavor, server in (("openai", openai), ("ollama", ollama), ("aog", aog))
+        )
+
+    assert first["service_tier"] == "default"
+    assert first["usage"] == {"prompt_tokens": 1, "more": {"a": 2}}
+    assert first["logprobs"] == {"content": []}
+    assert first["message"]["reasoning_content"] == "Hm."
+    assert second["message"]["thinking"] == "Hm."
+    assert (second["total_duration"], second["eval_count"]) == (5191566416, 298)
+    assert third["new"] == {"a": 1}
+    assert not {"choices", "object", "created", "done", "done_reason"} & (first | second).keys()
+
+
+def test_additional_fields_replace_no_field_and_must_be_json() -> None:
+    extra = aog_event("Hi", context={"x": 1}, new=1)
+    big = aog_event("!", finished=True, finish_reason="stop").replace(
+        b'"finished"', b'"big": 1e400, "finished"'
+    )
+    with run_gateways("aog") as (server,):
+        server.plan = [stream_response([extra, big])] * 2
+        settings = provider_settings(provider_entry("aog", server))
+        body = {"messages": [{"role": "user", "content": "Hello."}]}
+        streamed, whole = run_calls(settings, aog_call({**body, "stream": True}), aog_call(body))
+
+    first, second, last = read_events(streamed)
+    assert first["context"].keys() == whole.json["context"].keys() == {"data_points", "thoughts"}
+    assert first["new"] == whole.json["new"] == 1
+    assert "big" not in second.keys() | last.keys() | whole.json.keys()
+
+
+def test_finish_reasons_are_those_of_the_specification() -> None:
+    for done_reason, reason in {"stop": "stop", "length": "length", "load": "stop"}.items():
+        with run_gateways("ollama") as (server,):
+            server.plan = [
+                ollama_stream(
+                    ollama_line(**message("Hi")),
+                    ollama_line(**LAST_LINE | {"done_reason": done_reason}),
+                )
+            ]
+            (got,) = run_calls(provider_settings(provider_entry("ollama", server)), aog_call(HELLO))
+
+        assert got.json["finish_reason"] == reason

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.settings import read_settings as read_settings
-from tests.support.aog_calls import SHIRT_CONVERSATION, aog_call
+from tests.support.aog_calls import aog_call
 from tests.support.calls import PNG, PNG_URL, WEATHER, close_models, read
 from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, nearly_right, words
+from tests.support.model_requests import SHIRT_CONVERSATION
 from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 
 parts = st.one_of(

@@ -10,10 +10,13 @@ import ollama
 import pytest
 from ollama._types import ChatRequest
 
+from shared.domain.errors import BadRequest, ContentFiltered, Unavailable
+from shared.domain.events import Delta, Done, Event
+from shared.domain.messages import ToolCall
 from shared.models.formats.base import merge_json
 from shared.models.formats.ollama import parse_arguments
-from tests.support.aog_calls import SHIRT_CONVERSATION, aog_call, read_text
-from tests.support.calls import PNG, PNG_URL, QUESTION, WEATHER, call, read_events, run_calls
+from tests.support.calls import PNG, PNG_URL, QUESTION, WEATHER, call, run_calls
+from tests.support.flavors import FLAVORS
 from tests.support.flavors.aog import aog_event
 from tests.support.flavors.ollama import (
     LAST_LINE,
@@ -22,10 +25,11 @@ from tests.support.flavors.ollama import (
     ollama_stream,
     undecodable_field,
 )
+from tests.support.model_requests import SHIRT_CONVERSATION, run_answers, run_events
 from tests.support.prompts import APP_PROMPTS
 from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 from tests.support.responses_upstream import call_events, completed
-from tests.support.servers import SAMPLES
+from tests.support.servers import FAKE_SEARCH
 from tests.support.upstream import Exchange, chunk, json_response, sse_event, stream_response
 
 HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False}
@@ -34,11 +38,8 @@ HELLO = {"messages": [{"role": "user", "content": "Hello."}], "retrieval": False
 def send(flavor: str, body: Any, **more: Any) -> Any:
     """The body that a server of a flavor gets."""
     with run_gateways(flavor) as (server,):
-        (got,) = run_calls(
-            provider_settings(provider_entry(flavor, server, **more)), aog_call(body)
-        )
+        run_answers(provider_settings(provider_entry(flavor, server, **more)), body)
 
-    assert got.status == 200, got.json
     return server.requests[-1].body
 
 
@@ -145,19 +146,19 @@ def test_every_flavor_supports_tools_and_tool_calls(flavor: str) -> None:
         ),
     }
     with run_gateways(flavor) as (server,):
-        server.plan = [plans[flavor]] * 2
+        server.plan = [plans[flavor]]
         settings = provider_settings(provider_entry(flavor, server))
         body = {**HELLO, "tools": [WEATHER]}
-        whole, streamed = run_calls(settings, aog_call(body), aog_call({**body, "stream": True}))
+        (got,) = run_answers(settings, body)
 
     (tool,) = server.requests[0].body["tools"]
     assert tool.get("function", tool).items() >= WEATHER["function"].items()
-    (tool_call,) = whole.json["message"]["tool_calls"]
-    assert tool_call["function"]["name"] == "search"
-    assert json.loads(tool_call["function"]["arguments"]) == {"q": "a"}
-    assert tool_call["id"]
-    assert whole.json["finish_reason"] == read_events(streamed)[-1]["finish_reason"] == "tool_calls"
-    assert whole.json["message"]["content"] == ""
+    (tool_call,) = got.tool_calls
+    assert tool_call.name == "search"
+    assert json.loads(tool_call.arguments) == {"q": "a"}
+    assert tool_call.id
+    assert got.done.finish_reason == "tool_calls"
+    assert got.content == ""
 
 
 def test_each_tool_call_of_ollama_has_its_own_index_and_id() -> None:
@@ -169,11 +170,10 @@ def test_each_tool_call_of_ollama_has_its_own_index_and_id() -> None:
     ]
     with run_gateways("ollama") as (server,):
         server.plan = [ollama_stream(*three)]
-        (got,) = run_calls(provider_settings(provider_entry("ollama", server)), aog_call(HELLO))
+        (got,) = run_answers(provider_settings(provider_entry("ollama", server)), HELLO)
 
-    tool_calls = got.json["message"]["tool_calls"]
-    assert [each["function"]["name"] for each in tool_calls] == ["a", "b", "a"]
-    assert len({each["id"] for each in tool_calls}) == 3
+    assert [each.name for each in got.tool_calls] == ["a", "b", "a"]
+    assert len({each.id for each in got.tool_calls}) == 3
 
 
 @pytest.mark.parametrize(
@@ -244,67 +244,28 @@ def test_an_image_at_a_url_is_refused_for_ollama() -> None:
     body = user([WORDS, THERE])
     with run_gateways("ollama", "openai") as (local, remote):
         near = provider_entry("ollama", local)
-        (alone,) = run_calls(provider_settings(near), aog_call(body))
-        (both,) = run_calls(
-            provider_settings(near, provider_entry("openai", remote, **REMOTE)), aog_call(body)
+        with pytest.raises(BadRequest, match="not fetched"):
+            run_answers(provider_settings(near), body)
+        (both,) = run_answers(
+            provider_settings(near, provider_entry("openai", remote, **REMOTE)), body
         )
 
-    assert (alone.status, alone.json["business_code"]) == (400, 40003)
-    assert "not fetched" in alone.json["message"]
     assert local.requests == []
-    assert read_text(both) == "Remote [a.md]."
+    assert both.content == "Remote [a.md]."
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_a_provider_without_streaming_answers_a_stream_in_one_event(flavor: str) -> None:
     one = {"properties": {"supported_response_mode": ["sync"]}}
     with run_gateways(flavor) as (server,):
-        (got,) = run_calls(
-            provider_settings(provider_entry(flavor, server, **one)),
-            aog_call({**HELLO, "stream": True}),
-        )
+        events: list[Event] = []
+        run_events(provider_settings(provider_entry(flavor, server, **one)), HELLO, events)
 
     assert not server.requests[0].body.get("stream")
-    (one,) = read_events(got)
-    assert one["message"]["content"].endswith(" [a.md].")
-    assert one["finished"] is True
-
-
-def test_additional_fields_of_a_response_are_returned() -> None:
-    with run_gateways("openai", "ollama", "aog") as (openai, ollama, aog):
-        openai.plan = [
-            stream_response(
-                [
-                    sse_event({**chunk("Hi"), "service_tier": "default", "usage": None}),
-                    sse_event(chunk(delta={"reasoning_content": "Hm."})),
-                    sse_event(chunk(finish_reason="stop", logprobs={"content": []})),
-                    sse_event(
-                        {**chunk(), "choices": [], "usage": {"prompt_tokens": 1, "more": {"a": 2}}}
-                    ),
-                ]
-            )
-        ]
-        ollama.plan = [
-            ollama_stream(ollama_line(**message("Hi", thinking="Hm.")), ollama_line(**LAST_LINE))
-        ]
-        aog.plan = [
-            stream_response(
-                [aog_event("Hi", new={"a": 1}), aog_event(finished=True, finish_reason="stop")]
-            )
-        ]
-        first, second, third = (
-            run_calls(provider_settings(provider_entry(flavor, server)), aog_call(HELLO))[0].json
-            for flavor, server in (("openai", openai), ("ollama", ollama), ("aog", aog))
-        )
-
-    assert first["service_tier"] == "default"
-    assert first["usage"] == {"prompt_tokens": 1, "more": {"a": 2}}
-    assert first["logprobs"] == {"content": []}
-    assert first["message"]["reasoning_content"] == "Hm."
-    assert second["message"]["thinking"] == "Hm."
-    assert (second["total_duration"], second["eval_count"]) == (5191566416, 298)
-    assert third["new"] == {"a": 1}
-    assert not {"choices", "object", "created", "done", "done_reason"} & (first | second).keys()
+    _, delta, end = events
+    assert isinstance(delta, Delta)
+    assert delta.content.endswith(" [a.md].")
+    assert isinstance(end, Done)
 
 
 def test_reasoning_extends_the_time_limits_and_writes_no_empty_line() -> None:
@@ -346,12 +307,11 @@ def test_parts_of_tool_calls_without_an_index_are_assigned_to_their_call(parts: 
     with run_gateways("openai") as (server,):
         events = [delta(*part) for part in parts]
         server.plan = [stream_response([*events, sse_event(chunk(finish_reason="tool_calls"))])]
-        (got,) = run_calls(provider_settings(provider_entry("openai", server)), aog_call(HELLO))
+        (got,) = run_answers(provider_settings(provider_entry("openai", server)), HELLO)
 
-    tool_calls = got.json["message"]["tool_calls"]
-    assert [(each["id"], each["function"]) for each in tool_calls] == [
-        ("a", {"name": "f", "arguments": "{}"}),
-        ("b", {"name": "g", "arguments": "[]"}),
+    assert [(each.id, each.name, each.arguments) for each in got.tool_calls] == [
+        ("a", "f", "{}"),
+        ("b", "g", "[]"),
     ]
 
 
@@ -360,28 +320,12 @@ def test_an_answer_without_streaming_may_lack_a_finish_reason() -> None:
     choice = {"index": 0, "message": {"role": "assistant", "content": "Hi"}}
     with run_gateways("openai") as (server,):
         server.plan = [json_response({"choices": [choice]}), json_response({"choices": []})]
-        first, second = run_calls(
-            provider_settings(provider_entry("openai", server, **one)),
-            aog_call(HELLO),
-            aog_call(HELLO),
-        )
+        settings = provider_settings(provider_entry("openai", server, **one))
+        (got,) = run_answers(settings, HELLO)
+        with pytest.raises(Unavailable):
+            run_answers(settings, HELLO)
 
-    assert first.json["message"]["content"] == "Hi"
-    assert second.status == 502
-
-
-def test_finish_reasons_are_those_of_the_specification() -> None:
-    for done_reason, reason in {"stop": "stop", "length": "length", "load": "stop"}.items():
-        with run_gateways("ollama") as (server,):
-            server.plan = [
-                ollama_stream(
-                    ollama_line(**message("Hi")),
-                    ollama_line(**LAST_LINE | {"done_reason": done_reason}),
-                )
-            ]
-            (got,) = run_calls(provider_settings(provider_entry("ollama", server)), aog_call(HELLO))
-
-        assert got.json["finish_reason"] == reason
+    assert got.content == "Hi"
 
 
 def test_a_finish_by_content_filter_is_an_error() -> None:
@@ -391,14 +335,13 @@ def test_a_finish_by_content_filter_is_an_error() -> None:
                 [sse_event(chunk("Hi")), sse_event(chunk(finish_reason="content_filter"))]
             )
         ]
-        (got,) = run_calls(
-            provider_settings(provider_entry("openai", server)), aog_call({**HELLO, "stream": True})
-        )
+        events: list[Event] = []
+        with pytest.raises(ContentFiltered):
+            run_events(provider_settings(provider_entry("openai", server)), HELLO, events)
 
-    first, last = read_events(got)
-    assert first["message"]["content"] == "Hi"
-    assert last.keys() == {"business_code", "message", "finished"}
-    assert (last["business_code"], last["finished"]) == (40003, True)
+    _, delta = events
+    assert isinstance(delta, Delta)
+    assert delta.content == "Hi"
 
 
 def test_whole_tool_calls_in_several_events_stay_separate() -> None:
@@ -411,9 +354,9 @@ def test_whole_tool_calls_in_several_events_stay_separate() -> None:
         server.plan = [
             stream_response([*parts, aog_event(finished=True, finish_reason="tool_calls")])
         ]
-        (got,) = run_calls(provider_settings(provider_entry("aog", server)), aog_call(HELLO))
+        (got,) = run_answers(provider_settings(provider_entry("aog", server)), HELLO)
 
-    assert got.json["message"]["tool_calls"] == calls
+    assert got.tool_calls == (ToolCall(0, "a", "a", "{}"), ToolCall(1, "b", "b", "{}"))
 
 
 def test_a_tool_call_without_arguments_has_empty_arguments() -> None:
@@ -422,7 +365,7 @@ def test_a_tool_call_without_arguments_has_empty_arguments() -> None:
         ollama.plan = [
             ollama_stream(ollama_line(**message(tool_calls=[empty])), ollama_line(**LAST_LINE))
         ]
-        (got,) = run_calls(provider_settings(provider_entry("ollama", ollama)), aog_call(HELLO))
+        (got,) = run_answers(provider_settings(provider_entry("ollama", ollama)), HELLO)
         bare = {"id": "1", "type": "function", "function": {"name": "a"}}
         body = {
             "messages": [
@@ -430,43 +373,25 @@ def test_a_tool_call_without_arguments_has_empty_arguments() -> None:
                 {"role": "assistant", "tool_calls": [bare]},
             ]
         }
-        run_calls(
-            provider_settings(provider_entry("openai", openai)),
-            aog_call({**body, "retrieval": False}),
+        run_answers(
+            provider_settings(provider_entry("openai", openai)), {**body, "retrieval": False}
         )
 
-    assert got.json["message"]["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert got.tool_calls[0].arguments == "{}"
     assert openai.requests[0].body["messages"][1]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
 def test_images_are_not_sent_to_a_model_without_vision() -> None:
     with run_gateways("openai") as (server,):
         settings = {
-            **SAMPLES,
+            **FAKE_SEARCH,
             "OPENAI_BASE_URL": f"{server.url}/v1",
             "OPENAI_CHAT_MODEL": "llama3",
         }
         body = user([WORDS, BYTES], images=[PNG])
-        run_calls(settings, aog_call(body))
+        run_answers(settings, body)
 
     assert server.requests[0].body["messages"] == [{"role": "user", "content": "What is it?"}]
-
-
-def test_additional_fields_replace_no_field_and_must_be_json() -> None:
-    extra = aog_event("Hi", context={"x": 1}, new=1)
-    big = aog_event("!", finished=True, finish_reason="stop").replace(
-        b'"finished"', b'"big": 1e400, "finished"'
-    )
-    with run_gateways("aog") as (server,):
-        server.plan = [stream_response([extra, big])] * 2
-        settings = provider_settings(provider_entry("aog", server))
-        body = {"messages": [{"role": "user", "content": "Hello."}]}
-        streamed, whole = run_calls(settings, aog_call({**body, "stream": True}), aog_call(body))
-
-    first, second, last = read_events(streamed)
-    assert first["context"].keys() == whole.json["context"].keys() == {"data_points", "thoughts"}
-    assert first["new"] == whole.json["new"] == 1
-    assert "big" not in second.keys() | last.keys() | whole.json.keys()
 
 
 def test_extra_body_is_merged_recursively() -> None:
@@ -494,11 +419,7 @@ def test_a_message_of_the_app_has_the_form_of_each_flavor() -> None:
 def test_max_tokens_is_the_lower_limit_of_deployment_and_client() -> None:
     with run_gateways("ollama") as (server,):
         settings = provider_settings(provider_entry("ollama", server), MAX_ANSWER_TOKENS="50")
-        run_calls(
-            settings,
-            *(aog_call({**HELLO, "max_tokens": most}) for most in (20, 80)),
-            aog_call(HELLO),
-        )
+        run_answers(settings, *({**HELLO, "max_tokens": most} for most in (20, 80)), HELLO)
 
     assert [each.body["options"]["num_predict"] for each in server.requests] == [20, 50, 50]
 

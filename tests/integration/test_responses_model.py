@@ -11,8 +11,9 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from openai.types.responses.response_input_param import ResponseInputParam
 from pydantic import TypeAdapter
 
-from tests.support.aog_calls import SHIRT_CONVERSATION, aog_call, read_text
+from tests.support.aog_calls import aog_call, read_text
 from tests.support.calls import PNG, PNG_URL, QUESTION, WEATHER, BufferedReply, call, run_calls
+from tests.support.model_requests import SHIRT_CONVERSATION
 from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 from tests.support.responses_upstream import (
     ResponsesUpstream,
