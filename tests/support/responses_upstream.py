@@ -212,6 +212,9 @@ def find_problems(body: Any) -> Iterator[tuple[str, str | None]]:
         keys = {"type", "mode", "tools"} if allowed else {"type", "name"}
         yield from _problems_of_keys("tool_choice", choice, keys, "type")
     answer_format = body.get("text", {}).get("format", {})
+    if not isinstance(answer_format, dict):
+        yield "invalid_type", "text.format"
+        return
     required = ("name", "schema") if answer_format.get("type") == "json_schema" else ()
     yield from _problems_of_keys("text.format", answer_format, FORMAT_KEYS, *required)
 
