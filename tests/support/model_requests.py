@@ -12,7 +12,7 @@ from shared.domain.messages import Message, ToolCall, iterate_parts, part_image_
 from shared.domain.overrides import Overrides
 from shared.domain.request import ChatRequest, GenerationOptions
 from shared.rag.flow import answer
-from shared.rag.prompt import PASSTHROUGH
+from shared.rag.passthrough import PASSTHROUGH
 from shared.settings import read_settings
 from tests.support.calls import close_models
 from tests.support.servers import LAPTOP
