@@ -64,10 +64,21 @@ def remove_from_bicep(tree: Tree, removal: Removal) -> None:
     constants = {name: value for part in removal.parts for name, value in part.bicep.items()}
     if constants and MAIN in tree:
         files = {name: text for name, text in text_files(tree, "") if name.startswith("infra/")}
+        before = read_names(files)
         removal.settings |= fold_files(files, constants)
+        removal.infra |= before - read_names(files)
         for name in [name for name in tree if name.startswith("infra/") and name not in files]:
             removal.delete(tree, [name])
         tree.update(files)
+
+
+def read_names(files: Mapping[str, str]) -> set[str]:
+    """The names of modules' files, declarations and entries of objects."""
+    names = {name.removeprefix("infra/") for name in files}
+    for text in [text for name, text in files.items() if name.endswith(".bicep")]:
+        for each in read_declarations(text):
+            names |= {each.name, *re.findall(r"(?m)^ +(\w+): ", each.text)}
+    return names
 
 
 def fold_files(tree: dict[str, str], constants: Mapping[str, str]) -> set[str]:

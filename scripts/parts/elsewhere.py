@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from scripts.parts.bicep import remove_from_bicep
 from scripts.parts.comments import remove_from_comments
 from scripts.parts.markdown import remove_from_pages
 from scripts.parts.mentions import find_mentions
@@ -30,7 +29,6 @@ MARKERS = {
 
 def remove_elsewhere(tree: Tree, removal: Removal) -> None:
     """Remove from settings, lists, infra/, comments and docs what the removal has taken away."""
-    remove_from_bicep(tree, removal)
     for remove in (
         remove_from_lists,
         remove_from_requirements,

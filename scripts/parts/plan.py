@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from scripts.parts.bicep import remove_from_bicep
 from scripts.parts.catalog import CATALOG, Catalog, PartsError, read_catalog
 from scripts.parts.elsewhere import remove_elsewhere
 from scripts.parts.removal import Removal, Tree
@@ -17,7 +18,7 @@ def delete_paths(tree: Tree, removal: Removal) -> None:
 
 
 # In this order: what is not Python follows what Python's removers found.
-REMOVERS: tuple[Remover, ...] = (delete_paths, remove_elsewhere)
+REMOVERS: tuple[Remover, ...] = (delete_paths, remove_from_bicep, remove_elsewhere)
 
 
 def catalog_of(tree: Tree) -> Catalog:

@@ -21,6 +21,7 @@ class Removal:
     # What Python files defined: path and name, such as ("shared/app.py", "PROTOCOLS").
     definitions: set[tuple[str, str]] = field(default_factory=set)
     settings: set[str] = field(default_factory=set)  # variables that nothing reads any more
+    infra: set[str] = field(default_factory=set)  # names that infra/ has not any more
     phrases: set[str] = field(default_factory=set)  # commands that are gone, such as "make eval"
 
     @property
