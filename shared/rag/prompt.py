@@ -71,10 +71,10 @@ def split_turns(history: Iterable[Message]) -> list[list[Message]]:
 
 def count_message_tokens(messages: Iterable[Message], count: Callable[[str], int]) -> int:
     """Count the tokens of some messages, their frames included."""
-    return sum(
-        count(full_text(message)) + MESSAGE_TOKENS + len(message.images) * IMAGE_TOKENS
-        for message in messages
-    )
+    messages = tuple(messages)
+    texts = [full_text(message) for message in messages]
+    images = sum(len(message.images) for message in messages)
+    return sum(map(count, texts)) + MESSAGE_TOKENS * len(texts) + IMAGE_TOKENS * images
 
 
 def full_text(message: Message) -> str:

@@ -41,15 +41,15 @@ def decode(event: Mapping[str, Any]) -> DecodedChunk:
     message, is_last = event["message"], bool(event["finished"])
     return DecodedChunk(
         text=message.get("content") or "",
-        calls=base.decode_tool_calls(message.get("tool_calls")),
+        calls=openai.decode_tool_calls(message.get("tool_calls")),
         finish_reason=(event.get("finish_reason") or "stop") if is_last else None,
         is_last=is_last,
         model=event.get("model"),
-        usage=base.decode_usage(event.get("usage")),
-        extra=base.extra_fields(
+        usage=openai.decode_usage(event.get("usage")),
+        extra=openai.extra_fields(
             event, "id", "model", "created_at", "message", "finished", "finish_reason"
         ),
-        message_extra=base.extra_fields(message, "role", "content", "tool_calls"),
+        message_extra=openai.extra_fields(message, "role", "content", "tool_calls"),
     )
 
 

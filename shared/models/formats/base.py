@@ -5,14 +5,13 @@ One maps a prompt to a request body, the other an object of a response to a Deco
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from shared.domain.errors import ChatError, ContentFiltered, TooLong, TooManyRequests, Unavailable
 from shared.domain.events import Extra, Usage
-from shared.domain.messages import ToolCall, is_json_safe
+from shared.domain.messages import ToolCall
 from shared.models.base import Prompt
 
 RequestBody = dict[str, Any]
@@ -118,59 +117,8 @@ def select_fields(fields: Mapping[str, Any], names: Iterable[str]) -> RequestBod
     return {name: fields[name] for name in names if name in fields}
 
 
-def extra_fields(obj: Mapping[str, Any], *known: str) -> Extra:
-    """Return the other fields of an object.
-
-    Without null, and without values that JSON cannot express: 1e400 is read as infinity.
-    """
-    return {
-        key: value
-        for key, value in obj.items()
-        if key not in known
-        and value is not None
-        and (isinstance(value, str | int) or is_json_safe(value))
-    }
-
-
 def to_error(error: Any) -> ChatError:
     """Map the error in an event to a ChatError by its code."""
     code = str(error.get("code") if isinstance(error, Mapping) else "")
     cause = f"the model's stream ended with an error, code {code!r:.80}"
     return ERROR_CODES.get(code, Unavailable)(cause=cause)
-
-
-def decode_tool_calls(parts: Any) -> tuple[ToolCall, ...]:
-    """Decode the parts of tool calls. A server that sends whole calls may omit their indexes."""
-    return tuple(map(_decode_tool_call, parts)) if parts else ()
-
-
-def _decode_tool_call(part: Mapping[str, Any]) -> ToolCall:
-    index, function = part.get("index"), part.get("function") or {}
-    arguments = function.get("arguments")
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, allow_nan=False)
-    index = index if isinstance(index, int) else NO_INDEX
-    name = function.get("name") or None
-    return ToolCall(index, part.get("id") or None, name, "" if arguments is None else text)
-
-
-def to_usage(prompt: Any, completion: Any) -> Usage | None:
-    """Return the numbers of tokens, if the server reports both."""
-    both = isinstance(prompt, int) and isinstance(completion, int)
-    return Usage(prompt, completion) if both else None
-
-
-def decode_usage(
-    usage: Any, prompt: str = "prompt_tokens", completion: str = "completion_tokens"
-) -> Usage | None:
-    """Decode the `usage` of a response, if it is an object with both numbers, by their names."""
-    if not isinstance(usage, dict):
-        return None
-    counts = to_usage(usage.get(prompt), usage.get(completion))
-    cached = _detail(usage.get(f"{prompt}_details"), "cached_tokens")
-    reasoning = _detail(usage.get(f"{completion}_details"), "reasoning_tokens")
-    return counts and replace(counts, cached_tokens=cached, reasoning_tokens=reasoning)
-
-
-def _detail(details: Any, name: str) -> int:
-    count = details.get(name) if isinstance(details, dict) else None
-    return count if isinstance(count, int) else 0

@@ -92,13 +92,13 @@ def decode(line: Mapping[str, Any]) -> DecodedChunk:
     ]
     return DecodedChunk(
         text=message.get("content") or "",
-        calls=base.decode_tool_calls(tool_calls),
+        calls=openai.decode_tool_calls(tool_calls),
         finish_reason=(line.get("done_reason") or "stop") if is_last else None,
         is_last=is_last,
         model=line.get("model"),
-        usage=base.to_usage(line.get("prompt_eval_count"), line.get("eval_count")),
-        extra=base.extra_fields(line, "model", "created_at", "message", "done", "done_reason"),
-        message_extra=base.extra_fields(message, "role", "content", "tool_calls"),
+        usage=openai.to_usage(line.get("prompt_eval_count"), line.get("eval_count")),
+        extra=openai.extra_fields(line, "model", "created_at", "message", "done", "done_reason"),
+        message_extra=openai.extra_fields(message, "role", "content", "tool_calls"),
     )
 
 

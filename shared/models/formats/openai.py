@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from shared.domain.events import Extra, Usage
 from shared.domain.messages import (
     Message,
     ToolCall,
+    is_json_safe,
     iterate_parts,
     part_image_url,
     part_text,
@@ -17,7 +21,7 @@ from shared.domain.messages import (
 )
 from shared.models.base import Prompt
 from shared.models.formats import base
-from shared.models.formats.base import DecodedChunk, ModelConfig, ModelFormat, RequestBody
+from shared.models.formats.base import NO_INDEX, DecodedChunk, ModelConfig, ModelFormat, RequestBody
 
 # Known models, by their names. A deployment may have any name: settings override these.
 REASONING_MODELS = re.compile(r"(?:^|/)(?:o\d(?![a-z\d])|gpt-[56](?!\d))(?!.*chat)", re.I)
@@ -96,7 +100,8 @@ def build_body(config: ModelConfig, prompt: Prompt) -> RequestBody:
     }
     unsupported = UNSUPPORTED_BY_REASONING if reasoning else ()
     names = [name for name in SUPPORTED_OPTIONS if name not in unsupported]
-    return base.drop_none(fields) | base.select_fields(prompt.options, names)
+    options = {name: prompt.options[name] for name in names if name in prompt.options}
+    return {key: value for key, value in fields.items() if value is not None} | options
 
 
 def max_answer_tokens(config: ModelConfig, prompt: Prompt) -> int | None:
@@ -175,19 +180,70 @@ def decode(chunk: Mapping[str, Any]) -> DecodedChunk:
     reason = choice.get("finish_reason")
     return DecodedChunk(
         text=_text(delta.get("content")) or _text(delta.get("refusal")),
-        calls=base.decode_tool_calls(delta.get("tool_calls")),
+        calls=decode_tool_calls(delta.get("tool_calls")),
         finish_reason=reason if isinstance(reason, str) and reason else None,
         model=chunk.get("model"),
-        usage=base.decode_usage(chunk.get("usage")),
+        usage=decode_usage(chunk.get("usage")),
         fingerprint=chunk.get("system_fingerprint"),
         answer_filter=choice.get("content_filter_results"),
         prompt_filter=chunk.get("prompt_filter_results"),
         extra={
-            **base.extra_fields(chunk, "id", "object", "created", "model", "choices"),
-            **base.extra_fields(choice, "index", "delta", "message", "finish_reason"),
+            **extra_fields(chunk, "id", "object", "created", "model", "choices"),
+            **extra_fields(choice, "index", "delta", "message", "finish_reason"),
         },
-        message_extra=base.extra_fields(delta, "role", "content", "refusal", "tool_calls"),
+        message_extra=extra_fields(delta, "role", "content", "refusal", "tool_calls"),
     )
+
+
+def extra_fields(obj: Mapping[str, Any], *known: str) -> Extra:
+    """Return the other fields of an object.
+
+    Without null, and without values that JSON cannot express: 1e400 is read as infinity.
+    """
+    return {
+        key: value
+        for key, value in obj.items()
+        if key not in known
+        and value is not None
+        and (isinstance(value, str | int) or is_json_safe(value))
+    }
+
+
+def decode_tool_calls(parts: Any) -> tuple[ToolCall, ...]:
+    """Decode the parts of tool calls. A server that sends whole calls may omit their indexes."""
+    return tuple(map(_decode_tool_call, parts)) if parts else ()
+
+
+def _decode_tool_call(part: Mapping[str, Any]) -> ToolCall:
+    index, function = part.get("index"), part.get("function") or {}
+    arguments = function.get("arguments")
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, allow_nan=False)
+    index = index if isinstance(index, int) else NO_INDEX
+    name = function.get("name") or None
+    return ToolCall(index, part.get("id") or None, name, "" if arguments is None else text)
+
+
+def to_usage(prompt: Any, completion: Any) -> Usage | None:
+    """Return the numbers of tokens, if the server reports both."""
+    both = isinstance(prompt, int) and isinstance(completion, int)
+    return Usage(prompt, completion) if both else None
+
+
+def decode_usage(
+    usage: Any, prompt: str = "prompt_tokens", completion: str = "completion_tokens"
+) -> Usage | None:
+    """Decode the `usage` of a response, if it is an object with both numbers, by their names."""
+    if not isinstance(usage, dict):
+        return None
+    counts = to_usage(usage.get(prompt), usage.get(completion))
+    cached = _detail(usage.get(f"{prompt}_details"), "cached_tokens")
+    reasoning = _detail(usage.get(f"{completion}_details"), "reasoning_tokens")
+    return counts and replace(counts, cached_tokens=cached, reasoning_tokens=reasoning)
+
+
+def _detail(details: Any, name: str) -> int:
+    count = details.get(name) if isinstance(details, dict) else None
+    return count if isinstance(count, int) else 0
 
 
 def _text(content: Any) -> str:

@@ -168,7 +168,7 @@ class ResponseDecoder:
         chunk.finish_reason = "content_filter" if is_filtered else finish_reason
         chunk.is_last = True
         chunk.model = response.get("model")
-        chunk.usage = base.decode_usage(response.get("usage"), "input_tokens", "output_tokens")
+        chunk.usage = openai.decode_usage(response.get("usage"), "input_tokens", "output_tokens")
         return chunk
 
     def _items(self, event: str, items: Iterable[Mapping[str, Any]]) -> DecodedChunk:

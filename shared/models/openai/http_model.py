@@ -52,7 +52,9 @@ class HttpModel:
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
         """Send the prompt; entered with the headers of the response. Raises ChatErrors."""
-        body = merge_json(self.format.build_body(self.config, prompt), self.config.extra_body)
+        body = self.format.build_body(self.config, prompt)
+        if self.config.extra_body:
+            body = merge_json(body, self.config.extra_body)
         request = {"cast_to": httpx2.Response, "body": body, "options": STREAM_OPTIONS}
         async with AsyncExitStack() as stack:
             with map_errors(self.name, self.config.hint):

@@ -130,7 +130,9 @@ class StreamDecoder:
             return None
         try:
             chunk = self.decode(from_json(line, allow_inf_nan=False))
-            _check_types(chunk)
+            # What a server has sent in another type than the rest expects.
+            if not isinstance(chunk.text, str) or not all(map(_has_types, chunk.calls)):
+                raise TypeError
         except (ValueError, TypeError, AttributeError, LookupError) as error:
             raise Unavailable(cause="a chunk of the model's stream cannot be read") from error
         return self._delta(chunk)
@@ -199,10 +201,5 @@ class StreamDecoder:
         )
 
 
-def _check_types(chunk: DecodedChunk) -> None:
-    """Raise TypeError for what a server has sent in another type than the rest expects."""
-    calls_fit = all(
-        isinstance(call.index, int) and isinstance(call.id, str | None) for call in chunk.calls
-    )
-    if not (calls_fit and isinstance(chunk.text, str)):
-        raise TypeError
+def _has_types(call: ToolCall) -> bool:
+    return isinstance(call.index, int) and isinstance(call.id, str | None)
