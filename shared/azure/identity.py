@@ -67,7 +67,6 @@ class DeveloperCredential(AsyncTokenCredential):
             await credential.close()
 
     async def __aexit__(self, *_: object) -> None:
-        """Close all credentials."""
         await self.close()
 
 

@@ -17,13 +17,7 @@ Extra = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A passage that can be cited as `[sourcepage]`.
-
-    `score` is the search engine's (higher is better), `reranker_score` a semantic ranker's.
-    `image` is a data URL, only set if images were requested. `title` and `url` come from a foreign
-    index; without `url` this app serves the file. `heading` are the headings above the text, with
-    which `content` begins; the embedded index alone has them apart.
-    """
+    """A passage that can be cited as `[sourcepage]`."""
 
     id: str
     content: str
@@ -33,11 +27,12 @@ class Source:
     oids: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     captions: tuple[str, ...] = ()
-    score: float | None = None
-    reranker_score: float | None = None
-    image: str | None = None
-    title: str | None = None
-    url: str | None = None
+    score: float | None = None  # the search engine's: higher is better
+    reranker_score: float | None = None  # a semantic ranker's
+    image: str | None = None  # a data URL, only set if images were requested
+    title: str | None = None  # of a foreign index
+    url: str | None = None  # of a foreign index: without it, this app serves the file
+    # The headings above the text, with which `content` begins; only the embedded index has them.
     heading: str = ""
 
     def prompt_line(self, captions: bool = False) -> str:
@@ -70,15 +65,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts, as the model reports them.
-
-    Of the prompt some were cached, of the answer some are reasoning; 0 if unknown.
-    """
+    """Token counts, as the model reports them."""
 
     prompt_tokens: int
     completion_tokens: int
-    cached_tokens: int = 0
-    reasoning_tokens: int = 0
+    cached_tokens: int = 0  # of the prompt; 0 if unknown
+    reasoning_tokens: int = 0  # of the answer; 0 if unknown
 
     @property
     def total_tokens(self) -> int:
@@ -88,66 +80,50 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The first event: the sources of the answer. The model has accepted the prompt.
-
-    `images` are the URLs of the images in the prompt, `instructions` its system message.
-    `conversation` is the id of a new conversation, `not_stored_reason` says why none was stored.
-    `single_chunk`: the model sends its answer in one chunk. `notes` name what replaced options that
-    are not available. `excluded` are results that may not be cited. `shows_steps` is whether the
-    client gets the steps.
-    """
+    """The first event: the sources of the answer. The model has accepted the prompt."""
 
     sources: tuple[Source, ...]
     steps: tuple[Step, ...]
     model: str
     captions: bool = False
-    images: tuple[str, ...] = ()
-    instructions: str = ""
-    conversation: str | None = None
-    not_stored_reason: str = ""
-    single_chunk: bool = False
-    notes: tuple[str, ...] = ()
-    excluded: tuple[ExcludedSource, ...] = ()
-    shows_steps: bool = True
+    images: tuple[str, ...] = ()  # the URLs of those in the prompt
+    instructions: str = ""  # the system message
+    conversation: str | None = None  # the id of a new one
+    not_stored_reason: str = ""  # why there is no new conversation
+    single_chunk: bool = False  # whether the model sends its answer in one chunk
+    notes: tuple[str, ...] = ()  # on what replaced options that are not available
+    excluded: tuple[ExcludedSource, ...] = ()  # results that may not be cited
+    shows_steps: bool = True  # whether the client gets the steps
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A chunk of the answer, as the model sent it: text or parts of tool calls.
-
-    `extra` holds the additional fields of the model's response, `message_extra` those of its
-    message, such as reasoning. `model` is the name of the model. `more`: the next event has arrived
-    with this one, so that both may be sent at once; a transform that removes this event keeps the
-    last one of them, with an empty text.
-    """
+    """A chunk of the answer, as the model sent it: text or parts of tool calls."""
 
     content: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
-    extra: Extra = field(default_factory=dict)
-    message_extra: Extra = field(default_factory=dict)
-    model: str | None = None
+    extra: Extra = field(default_factory=dict)  # other fields of the model's response
+    message_extra: Extra = field(default_factory=dict)  # of its message, such as reasoning
+    model: str | None = None  # its name
+    # The next event has arrived with this one, so that both may be sent at once. A transform that
+    # removes this event keeps the last one of them, with an empty text.
     more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The last event. `followups` is None if not requested.
-
-    `warnings` are messages about failures that did not prevent the answer. `fingerprint` and the
-    two filter results are the model's, if it sent them. `conversation` is the id of a new
-    conversation that an answer without streaming has started.
-    """
+    """The last event."""
 
     finish_reason: str = "stop"
-    followups: tuple[str, ...] | None = None
+    followups: tuple[str, ...] | None = None  # None if not requested
     usage: Usage | None = None
     model: str | None = None
-    fingerprint: str | None = None
+    fingerprint: str | None = None  # the model's, as the two filter results
     answer_filter: Mapping[str, Any] | None = None
     prompt_filter: Sequence[Any] | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # of failures that did not prevent the answer
     extra: Extra = field(default_factory=dict)
-    conversation: str | None = None
+    conversation: str | None = None  # the id of a new one, of an answer without streaming
 
 
 Event = Context | Delta | Done
@@ -157,15 +133,13 @@ ByteStream = AsyncGenerator[bytes, None]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A collected stream: its context, text, tool calls and last event.
-
-    `parts` are its texts and tool calls in the order in which the model began them.
-    """
+    """A collected stream: its context, text, tool calls and last event."""
 
     context: Context
     content: str
     done: Done
     tool_calls: tuple[ToolCall, ...] = ()
+    # Its texts and tool calls in the order in which the model began them.
     parts: tuple[str | ToolCall, ...] = ()
     extra: Extra = field(default_factory=dict)
     message_extra: Extra = field(default_factory=dict)

@@ -18,31 +18,24 @@ MAX_MESSAGES = 10_000  # of a request: more of them would hold up other requests
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's call of a tool, or a part of one; `index` identifies the call.
+    """A model's call of a tool, or a part of one."""
 
-    `arguments` is the model's text, JSON or not; the parts of a stream are concatenated. `id` and
-    `name` come with the first part.
-    """
-
-    index: int
-    id: str | None = None
+    index: int  # identifies the call
+    id: str | None = None  # of the first part, as the name
     name: str | None = None
-    arguments: str = ""
+    arguments: str = ""  # the model's text, JSON or not: parts are concatenated
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of a chat. `images` are URLs: data URLs for uploads.
-
-    `tool_call_id` of a tool's message names the assistant's `tool_calls` entry that it answers.
-    `raw` is the client's original message, for a model that accepts it unchanged.
-    """
+    """A message of a chat."""
 
     role: Role
     content: str
-    images: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()  # URLs; data URLs for uploads
     tool_calls: tuple[ToolCall, ...] = ()
-    tool_call_id: str | None = None
+    tool_call_id: str | None = None  # the call that a tool's message answers
+    # The client's original message, for a model that accepts it unchanged.
     raw: Mapping[str, Any] | None = None
 
 

@@ -30,25 +30,22 @@ Grounding = Literal["required", "optional", "none"]
 
 @dataclass(frozen=True, slots=True)
 class GenerationOptions:
-    """Options for the model.
+    """Options for the model."""
 
-    `tools` are those that it may call, in the form of OpenAI's chat completions. `parameters` are
-    sent to a model that supports them, by their names in the client's protocol.
-    """
-
+    # Those that it may call, in the form of OpenAI's chat completions.
     tools: tuple[Mapping[str, Any], ...] = ()
+    # Sent to a model that supports them, by their names in the client's protocol.
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestMetadata:
-    """The user of a request, its id, the time of its arrival (Unix seconds), and the beginning of
-    links to documents."""
+    """What the app adds to a request."""
 
     user: User = User()
     id: str = ""
-    created: int = 0
-    links: str = ""
+    created: int = 0  # when the request arrived, in Unix seconds
+    links: str = ""  # the beginning of links to documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +53,16 @@ class ChatRequest:
     """A request of any protocol. The question is the last message of the user that has text.
 
     An earlier message without content is an incomplete answer: it keeps its place and is ignored.
-    `state` is for the protocol's response only, such as a client's state, which is any JSON value
-    and is returned unchanged. With `grounding` "none" nothing is searched. `remote` is the name or
-    the description of the remote provider to use, if any. `notes` are sentences about parts of the
-    request that were left out.
     """
 
     messages: tuple[Message, ...]
     overrides: Overrides = UNSET
-    state: Any = None
-    grounding: Grounding = "required"
+    state: Any = None  # for the protocol's response only, such as a client's state: any JSON value
+    grounding: Grounding = "required"  # with "none" nothing is searched
     generation: GenerationOptions = GenerationOptions()
+    # The name or the description of the remote provider to use, if any.
     remote: str | Mapping[str, Any] | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # on parts of the request that were left out
     metadata: RequestMetadata = RequestMetadata()
 
     @property

@@ -38,15 +38,12 @@ class AnswerStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChatHistory:
-    """The conversation of one chat request; `conversation` None creates one.
-
-    A chat that `streams` reports the id of a new conversation before the answer, others behind it.
-    """
+    """The conversation of one chat request."""
 
     memory: Memory
     owner: str
-    conversation: str | None
-    streams: bool
+    conversation: str | None  # None creates one
+    streams: bool  # whether the id of a new conversation comes before the answer, or behind it
 
     async def with_history(self, request: ChatRequest) -> ChatRequest:
         """Return the request with the history of its conversation, unless it brings its own.

@@ -21,28 +21,20 @@ ModelStream = AsyncGenerator[Delta | Done, None]
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The input of a model: to rewrite a question for the search, or to answer it.
-
-    `tools` are those that it may call, each in the format of OpenAI's chat completions. `options`
-    are other parameters of the client: a model uses those that it supports.
-    """
+    """The input of a model: to rewrite a question for the search, or to answer it."""
 
     task: Literal["rewrite", "answer"]
     messages: tuple[Message, ...]
     temperature: float
     seed: int | None = None
+    # Those that it may call, each in the format of OpenAI's chat completions.
     tools: tuple[Mapping[str, Any], ...] = ()
+    # Other parameters of the client: a model uses those that it supports.
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Model(Protocol):
-    """A language model, local or remote.
-
-    `max_prompt_tokens` is the budget that history and sources are trimmed to. `limits` are
-    sentences on what it does not support, by the name of the option: `images`, `tools`,
-    `temperature`, `seed`, other parameters of a client, `streaming` (its answer comes in one
-    piece).
-    """
+    """A language model, local or remote."""
 
     @property
     def name(self) -> str:
@@ -51,12 +43,16 @@ class Model(Protocol):
 
     @property
     def max_prompt_tokens(self) -> int:
-        """The budget for a prompt."""
+        """The budget for a prompt: history and sources are trimmed to it."""
         ...
 
     @property
     def limits(self) -> Mapping[str, str]:
-        """What it does not support."""
+        """Sentences on what it does not support, by the name of the option.
+
+        `images`, `tools`, `temperature`, `seed`, other parameters of a client, `streaming` (its
+        answer comes in one piece).
+        """
         ...
 
     def count(self, text: str) -> int:

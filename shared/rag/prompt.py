@@ -27,16 +27,13 @@ _NUMBERED_ID = re.compile(r"(.*[-_])(\d{1,9})", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The instructions for the model: the files of `prompts/`, by name.
-
-    `beyond` replaces `answer` where the model may know more than the sources.
-    """
+    """The instructions for the model: the files of `prompts/`, by name."""
 
     answer: str
     rewrite: str
     followups: str
     pipeline: str
-    beyond: str
+    beyond: str  # replaces `answer` where the model may know more than the sources
 
 
 def read_prompts(folder: Path) -> Prompts:
@@ -177,20 +174,18 @@ def _without_repetition(text: str, following: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BuiltPrompt:
-    """A prompt for an answer, with the first `fitted` sources and the URLs of their `images`."""
+    """A prompt for an answer."""
 
     prompt: Prompt
-    fitted: int
-    images: tuple[str, ...] = ()
+    fitted: int  # how many of the first sources are in it
+    images: tuple[str, ...] = ()  # the URLs of those of the sources in it
 
 
 @dataclass(frozen=True, slots=True)
 class PromptBuilder:
-    """One way to build the prompt for an answer, of a request that is fitted to the model.
+    """One way to build the prompt for an answer, of a request that is fitted to the model."""
 
-    `room` returns the tokens left for sources and history. Both functions raise TooLong.
-    """
-
+    # Returns the tokens left for sources and history. Both functions raise TooLong.
     room: Callable[[ChatRequest, Prompts, Model], int]
     build: Callable[[ChatRequest, Prompts, Model, tuple[Source, ...]], BuiltPrompt]
 

@@ -29,37 +29,32 @@ ERROR_CODES: Mapping[str, type[ChatError]] = {
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """The name, capabilities and limits of a model.
+    """The name, capabilities and limits of a model."""
 
-    Responses have `name`; `server_model` is the name in requests, None for the server's default.
-    `max_answer_tokens` None leaves the limit to the server. `extra_body` is merged into every
-    request. Seconds limit the time to response headers (`accept`), to the first token (`first`) and
-    between tokens (`gap`). `hint` is added to the log line of an authentication error.
-    """
-
-    name: str
+    name: str  # in responses
     max_prompt_tokens: int
-    server_model: str | None = None
+    server_model: str | None = None  # its name in requests; None for the server's default
     reasoning: bool = False
     supports_images: bool = False
-    max_answer_tokens: int | None = None
+    max_answer_tokens: int | None = None  # None leaves the limit to the server
     reasoning_effort: str | None = None
-    accept_seconds: float = 60
-    first_seconds: float = 60
-    gap_seconds: float = 30
+    accept_seconds: float = 60  # limits the time to the headers of a response
+    first_seconds: float = 60  # to the first token
+    gap_seconds: float = 30  # between tokens
     supports_streaming: bool = True
+    # Merged into every request.
     extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    hint: str = ""
+    hint: str = ""  # for the log line of an authentication error
 
 
 @dataclass(slots=True)  # not frozen, which takes longer: one is made for each token
 class DecodedChunk:
-    """The content of one object of a response. `is_last` is whether the response ends with it."""
+    """The content of one object of a response."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
-    is_last: bool = False
+    is_last: bool = False  # whether the response ends with it
     model: str | None = None
     usage: Usage | None = None
     fingerprint: str | None = None
@@ -74,24 +69,19 @@ Decode = Callable[[Mapping[str, Any]], DecodedChunk]
 
 @dataclass(frozen=True, slots=True)
 class ModelFormat:
-    """The functions of one request and response format.
-
-    `build_body` raises BadRequest for a prompt that the format cannot express. `make_decode` makes
-    the function that decodes the objects of one response: it raises the ChatError in an object;
-    ValueError, TypeError, AttributeError or LookupError for an invalid one. `framing` is that of a
-    stream, which `[DONE]` ends if it `has_end_marker`. `tool_calls_reason` replaces the finish
-    reason `stop` of an answer with tool calls. `unsupported` are the options of OpenAI's clients
-    that the format cannot express. `ready_url` returns the URL of a health check; None if there is
-    none.
-    """
+    """The functions of one request and response format."""
 
     name: str
+    # Raises BadRequest for a prompt that the format cannot express.
     build_body: Callable[[ModelConfig, Prompt], RequestBody]
+    # Makes the function that decodes the objects of one response. It raises the ChatError in an
+    # object; ValueError, TypeError, AttributeError or LookupError for an invalid one.
     make_decode: Callable[[], Decode]
-    framing: Literal["sse", "ndjson"] = "sse"
-    has_end_marker: bool = True
-    tool_calls_reason: str | None = None
-    unsupported: tuple[str, ...] = ()
+    framing: Literal["sse", "ndjson"] = "sse"  # of a stream
+    has_end_marker: bool = True  # whether `[DONE]` ends a stream
+    tool_calls_reason: str | None = None  # replaces the finish reason `stop` of tool calls
+    unsupported: tuple[str, ...] = ()  # options of OpenAI's clients that it cannot express
+    # Returns the URL of a health check; None if there is none.
     ready_url: Callable[[str], str | None] = lambda _: None
 
 

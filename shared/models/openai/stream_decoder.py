@@ -76,15 +76,10 @@ READERS: Mapping[str, type[BodyReader]] = {"sse": EventReader, "ndjson": LineRea
 
 @dataclass(slots=True)
 class StreamDecoder:
-    """Decodes the objects of one response, and collects what they report beside its text.
-
-    `model` is the requested name until the server reports its own. `indexes_by_id` are the indexes
-    of tool calls by their ids, `last_index` is the highest one. `pending` is the length of `extra`
-    and `message_extra`, the fields of chunks without content.
-    """
+    """Decodes the objects of one response, and collects what they report beside its text."""
 
     format: ModelFormat
-    model: str
+    model: str  # the requested name until the server reports its own
     finish_reason: str | None = None
     usage: Usage | None = None
     fingerprint: str | None = None
@@ -92,16 +87,16 @@ class StreamDecoder:
     prompt_filter: list[Any] | None = None
     has_ended: bool = False
     calls: dict[int, ToolCall] = field(default_factory=dict)
-    indexes_by_id: dict[str, int] = field(default_factory=dict)
-    last_index: int = -1
+    indexes_by_id: dict[str, int] = field(default_factory=dict)  # of tool calls
+    last_index: int = -1  # the highest one
     has_content: bool = False
+    # The fields of chunks without content, and their length.
     extra: dict[str, Any] = field(default_factory=dict)
     message_extra: dict[str, Any] = field(default_factory=dict)
     pending: AnswerLength = field(default_factory=AnswerLength)
     decode: Decode = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the function that decodes the objects of this response."""
         self.decode = self.format.make_decode()
 
     def decode_all(self, objects: Sequence[bytes]) -> Iterator[Delta]:
