@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from scripts.parts.comments import remove_from_comments
 from scripts.parts.markdown import remove_from_pages
 from scripts.parts.mentions import find_mentions
 from scripts.parts.project_files import (
+    edit,
     remove_from_json,
     remove_from_lists,
     remove_from_makefile,
@@ -27,6 +30,14 @@ MARKERS = {
 }
 
 
+def without_deployed_settings(text: str, removal: Removal) -> str:
+    """The row of the settings that `azd up` sets, without those that infra/ sets no more."""
+    row = re.search(r"(?m)^\| set by `azd up` \|.*$", text)
+    names = "|".join(sorted(removal.infra)) or "(?!)"
+    new = re.sub(rf"`(?:{names})`, |, `(?:{names})`", "", row[0]) if row else ""
+    return text.replace(row[0], new) if row else text
+
+
 def remove_elsewhere(tree: Tree, removal: Removal) -> None:
     """Remove from settings, lists, infra/, comments and docs what the removal has taken away."""
     for remove in (
@@ -44,6 +55,7 @@ def remove_elsewhere(tree: Tree, removal: Removal) -> None:
         for name, text in text_files(tree, *endings):
             if name != "parts.toml":
                 tree[name] = remove_from_comments(text, marker, mentions)
+    edit(tree, "docs/configuration.md", lambda text: without_deployed_settings(text, removal))
     if PAGE in tree:
         tree[PAGE] = write_table(tree, removal.catalog, removal.gone)
     pages = [name for name, _ in text_files(tree, ".md") if not name.startswith(NOT_PAGES)]

@@ -68,6 +68,11 @@ NETWORK = {
     "network.privateEndpoints",
 }
 PRIVATE_APP = {f"privateAppEndpoint.{one}" for one in ("zone", "link", "endpoint", "names")}
+DIAGNOSTICS = {
+    "diagnosticSettings.documentLogs",
+    "diagnosticSettings.searchLogs",
+    "diagnosticSettings.modelLogs",
+}
 USUAL = ALWAYS | LOGS | SEARCH | MODELS | INDEXER
 
 
@@ -191,7 +196,7 @@ CASES = {
     ),
     "existing logs": Case(
         {"AZURE_EXISTING_LOG_ANALYTICS_ID": LOGS_ID, "AZURE_DIAGNOSTICS": "true"},
-        USUAL - LOGS | {f"diagnosticSettings.{one}Logs" for one in ("document", "search", "model")},
+        USUAL - LOGS | DIAGNOSTICS,
         {"diagnosticSettings.workspaceId": LOGS_ID},
     ),
     "diagnostics and alerts": Case(
@@ -204,11 +209,8 @@ CASES = {
         },
         USUAL
         | MEMORY
-        | {"alerts.mail", "alerts.alerts"}
-        | {
-            f"diagnosticSettings.{one}Logs"
-            for one in ("document", "search", "model", "conversation")
-        },
+        | DIAGNOSTICS
+        | {"alerts.mail", "alerts.alerts", "diagnosticSettings.conversationLogs"},
         {
             "diagnosticSettings.workspaceId": "monitoring.workspace.id",
             "alerts.email": "we@example.com",
