@@ -154,62 +154,60 @@ async def answer(
         results = await rag.search(metadata.user, query, overrides, span)
         results = replace(results, notes=(*image_notes(request, selected.model), *results.notes))
     async with AsyncExitStack() as stack:
-        started = await selected.run_with_fallback(partial(start_answer, inputs, results, stack))
-        context = make_context(query, started, (*request.notes, *selected.notes))
-        if not rag.thoughts:
-            context = replace(context, instructions="")
-        yield replace(context, shows_steps=rag.thoughts and overrides.thoughts is not False)
-        async for event in started.events:
+        start = partial(start_answer, inputs, query, results, stack)
+        context, events = await selected.run_with_fallback(start)
+        yield context
+        async for event in events:
             yield event
 
 
-@dataclass(frozen=True, slots=True)
-class StartedAnswer:
-    """An answer that a model has begun."""
-
-    fitted: FittedRequest
-    results: SearchResult
-    built: prompts.BuiltPrompt
-    events: Events
-
-
 async def start_answer(
-    inputs: AnswerInputs, results: SearchResult, stack: AsyncExitStack
-) -> StartedAnswer:
+    inputs: AnswerInputs, query: str, results: SearchResult, stack: AsyncExitStack
+) -> tuple[Context, Events]:
     """Call a model for the answer. Raises ChatErrors, the model's refusals among them."""
     model, texts = inputs.selected.model, inputs.rag.prompts
-    fitted = inputs.fit_request()
+    request = inputs.fit_request().request
     if "images" in model.limits:
         results = replace(results, sources=drop_images(results.sources))
-    build = partial(inputs.prompt_builder.build, fitted.request, texts, model, results.sources)
-    large = is_large(fitted.request, results.sources)
+    build = partial(inputs.prompt_builder.build, request, texts, model, results.sources)
+    large = is_large(request, results.sources)
     built = await asyncio.to_thread(build) if large else build()
     stream = open_stream(inputs.selected, built.prompt, inputs.span)
     events = await stack.enter_async_context(stream)
-    return StartedAnswer(fitted, results, built, events)
+    return make_context(inputs, query, results, built), events
 
 
-def make_context(query: str, started: StartedAnswer, earlier_notes: Sequence[str]) -> Context:
+def make_context(
+    inputs: AnswerInputs, query: str, results: SearchResult, built: prompts.BuiltPrompt
+) -> Context:
     """Make the context of an answer that a model has begun."""
-    fitted, results, built = started.fitted, started.results, started.built
-    model = fitted.model
+    fitted, thoughts = inputs.fit_request(), inputs.rag.thoughts
+    model, overrides = fitted.model, fitted.request.overrides
     all_notes = (
-        *earlier_notes,
+        *inputs.request.notes,
+        *inputs.selected.notes,
         *fitted.notes,
         *results.notes,
         *omission_notes(results, built),
     )
     notes = tuple(dict.fromkeys(all_notes))
-    steps = make_steps(query, started)
+    # The four steps of every answer, in the order and with the titles of the documents.
+    user = fitted.request.metadata.user
+    steps: tuple[Step, ...] = (
+        Step("Original user query", fitted.request.question),
+        Step("Generated search query", query, results.props),
+        Step("Results", tuple(redact_acl(source, user) for source in results.sources)),
+        Step("Prompt", built.prompt.messages, {"model": model.name}),
+    )
     if notes:
         steps = (*steps, Step("What was used instead", notes))
     return Context(
         sources=results.sources[: built.fitted],
         steps=steps,
         model=model.name,
-        captions=bool(fitted.request.overrides.semantic_captions),
+        captions=bool(overrides.semantic_captions),
         images=built.images,
-        instructions=built.prompt.messages[0].content,
+        instructions=built.prompt.messages[0].content if thoughts else "",
         single_chunk="streaming" in model.limits,
         notes=notes,
         # First those without room in the prompt.
@@ -217,6 +215,7 @@ def make_context(query: str, started: StartedAnswer, earlier_notes: Sequence[str
             *(ExcludedSource(source, "rerank") for source in results.sources[built.fitted :]),
             *results.excluded,
         ),
+        shows_steps=thoughts and overrides.thoughts is not False,
     )
 
 
@@ -280,18 +279,6 @@ def is_large(request: ChatRequest, sources: Sequence[Source] = ()) -> bool:
         return True
     texts = chain(map(prompts.full_text, request.messages), (each.content for each in sources))
     return sum(map(len, texts)) > LARGE
-
-
-def make_steps(query: str, started: StartedAnswer) -> tuple[Step, ...]:
-    """Make the four steps of every answer, in the order and with the titles of the documents."""
-    results, request = started.results, started.fitted.request
-    sources = tuple(redact_acl(source, request.metadata.user) for source in results.sources)
-    return (
-        Step("Original user query", request.question),
-        Step("Generated search query", query, results.props),
-        Step("Results", sources),
-        Step("Prompt", started.built.prompt.messages, {"model": started.fitted.model.name}),
-    )
 
 
 def redact_acl(source: Source, user: User) -> Source:
