@@ -83,7 +83,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> AzuriteHome:
     return make_home(tmp_path_factory.mktemp("home"))
 
 
-@pytest.fixture(params=["embedded", "Azure AI Search"])
+INDEXES = [
+    pytest.param("embedded", marks=pytest.mark.part("embedded-index")),
+    pytest.param("Azure AI Search", marks=pytest.mark.part("azure-ingestion")),
+]
+
+
+@pytest.fixture(params=INDEXES)
 def index(request: pytest.FixtureRequest, tmp_path: Path, home: AzuriteHome) -> Iterator[Index]:
     with ExitStack() as stack:
         model = stack.enter_context(run_upstream(Seeing()))

@@ -111,7 +111,13 @@ def account() -> Iterator[FakeCosmos]:
         yield fake
 
 
-@pytest.fixture(params=["sqlite", "cosmos"])
+STORES = [
+    pytest.param("sqlite", marks=pytest.mark.part("memory-file")),
+    pytest.param("cosmos", marks=pytest.mark.part("cosmos")),
+]
+
+
+@pytest.fixture(params=STORES)
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     if request.param == "sqlite":
         return sqlite_store(tmp_path)
