@@ -9,6 +9,14 @@ from fnmatch import fnmatchcase
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 CATALOG = "parts.toml"
+# Folders that follow a folder of code: a part has its files in both.
+MIRRORS = {
+    "tests/unit/ingest/": "ingest/",
+    "tests/unit/evals/": "evals/",
+    "tests/unit/scripts/": "scripts/",
+    "tests/unit/": "shared/",
+    "tests/support/golden/": "shared/protocols/",
+}
 
 
 class PartsError(Exception):
@@ -35,7 +43,17 @@ class Part(BaseModel):
 
     def owns(self, path: str) -> bool:
         """Whether a file is of this part alone."""
-        return _matches(path, self.paths) and not _matches(path, self.keeps)
+        owned = _matches(path, self.paths) or _matches(_mirror(path), self.paths)
+        return owned and not _matches(path, self.keeps)
+
+
+def _mirror(path: str) -> str:
+    """The file whose tests a path has: `shared/a/b.py` for `tests/unit/a/test_b.py`."""
+    for folder, original in MIRRORS.items():
+        if path.startswith(folder):
+            rest, _, name = path.removeprefix(folder).rpartition("/")
+            return f"{original}{rest}/{name.removeprefix('test_')}".replace("//", "/")
+    return path
 
 
 def _matches(path: str, patterns: Iterable[str]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from scripts.parts.bicep import remove_from_bicep
 from scripts.parts.catalog import CATALOG, Catalog, PartsError, read_catalog
 from scripts.parts.elsewhere import remove_elsewhere
+from scripts.parts.python.engine import remove_code
 from scripts.parts.removal import Removal, Tree
 
 Remover = Callable[[Tree, Removal], None]
@@ -18,7 +19,7 @@ def delete_paths(tree: Tree, removal: Removal) -> None:
 
 
 # In this order: what is not Python follows what Python's removers found.
-REMOVERS: tuple[Remover, ...] = (delete_paths, remove_from_bicep, remove_elsewhere)
+REMOVERS: tuple[Remover, ...] = (delete_paths, remove_from_bicep, remove_code, remove_elsewhere)
 
 
 def catalog_of(tree: Tree) -> Catalog:
@@ -38,7 +39,7 @@ def plan(tree: Tree, names: Iterable[str]) -> Removal:
     catalog = catalog_of(tree)
     off = [name for name in catalog.parts if not is_on(tree, catalog, name)]
     gone = catalog.with_dependents({*names, *off})
-    removal = Removal(catalog, tuple(name for name in gone if name not in off), gone)
+    removal = Removal(catalog, tuple(name for name in gone if name not in off), gone, dict(tree))
     removal.settings |= {name for part in removal.parts for name in part.settings}
     for remove in REMOVERS:
         remove(tree, removal)

@@ -17,6 +17,7 @@ class Removal:
     catalog: Catalog
     names: tuple[str, ...]  # of the parts that are removed now
     gone: tuple[str, ...]  # of all parts that are not there afterwards
+    before: Tree = field(default_factory=dict)  # the files before the removal
     paths: set[str] = field(default_factory=set)  # deleted files
     # What Python files defined: path and name, such as ("shared/app.py", "PROTOCOLS").
     definitions: set[tuple[str, str]] = field(default_factory=set)

@@ -1,0 +1,31 @@
+"""Removes imports and variables that nothing uses, and formats the files that have changed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from scripts.parts.python.unused import python_files
+from scripts.parts.removal import Tree
+
+RULES = "F401,F811,F841,I,PIE790,RUF100"
+
+
+def tidy(tree: Tree, before: Tree) -> None:
+    """Run ruff over the Python files that have changed. Raises CalledProcessError."""
+    changed = [path for path, text in python_files(tree) if before.get(path) != text]
+    if not changed:
+        return
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for path in (*(path for path, _ in python_files(tree)), "pyproject.toml"):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(str(tree[path]), "utf-8")
+        fix = ("check", "--fix", "--unsafe-fixes", "--quiet", "--exit-zero", "--select", RULES)
+        for arguments in (fix, ("format", "--quiet")):
+            command = (sys.executable, "-m", "ruff", *arguments, "--no-cache", *changed)
+            subprocess.run(command, cwd=folder, check=True)
+        for path in changed:
+            tree[path] = (folder / path).read_text("utf-8")
