@@ -18,6 +18,8 @@ from scripts.parts.python.unused import find_unused, is_code, python_files, read
 from scripts.parts.removal import Removal, Tree
 
 SETTINGS = "shared/settings.py"  # whose fields are the variables, in lower case
+# The tool itself: what it names may be gone.
+TOOL = ("scripts/parts/", "tests/unit/scripts/parts/", "tests/template/test_parts_")
 Parameters = dict[tuple[str, str], list[tuple[int, str]]]
 
 
@@ -31,9 +33,7 @@ def remove_code(tree: Tree, removal: Removal) -> None:
         if not names and not paths:
             break
         removal.delete(tree, paths)
-        for path in paths:
-            names.pop(path, None)
-        engine.prune(names)
+        engine.prune({path: each for path, each in names.items() if path not in paths})
 
 
 def _read_seeds(tree: Tree, removal: Removal) -> dict[str, set[str]]:
@@ -185,7 +185,8 @@ def prune(
     """Remove from a file what is dead. Returns the text, and whether the whole module should go."""
     tree, parsed = cst.parse_module(text), read_module(text)
     own = {(".", name): each for (where, name), each in gone.parameters.items() if where == module}
-    gone = replace(gone, parameters={**gone.parameters, **own})
+    members = {name.rpartition(".")[2] for name in parsed.definitions if "." in name}
+    gone = replace(gone, parameters={**gone.parameters, **own}, members=gone.members - members)
     while True:
         names = Names(parsed, set(dead))
         new = tree.visit(Pruner(names, gone, is_test=is_test)).code

@@ -107,6 +107,10 @@ class ExpressionPruner(cst.CSTTransformer):
 
     def leave_Attribute(self, original_node: Any, updated_node: Any) -> Any:
         if isinstance(updated_node.value, cst.Name):
+            if updated_node.value.value == "self" and self.names.is_dead_member(
+                updated_node.attr.value
+            ):
+                return self._dead()
             target = self.names.module.imports.get(updated_node.value.value)
             if target and self._is_module_attribute(target, updated_node.attr.value):
                 return self._dead()

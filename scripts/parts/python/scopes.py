@@ -54,3 +54,8 @@ class Names:
     def kill(self, name: str) -> None:
         """Mark a name of this scope as dead."""
         self.dead.add(join(self.scope, name))
+
+    def is_dead_member(self, name: str) -> bool:
+        """Whether a name is a dead one of the class whose method this is."""
+        scope, _, _ = self.scope.rpartition(".")
+        return self.kinds[-2:] == ["class", "function"] and join(scope, name) in self.dead

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from scripts.parts.python.unused import python_files
 from scripts.parts.removal import Tree
 
-RULES = "F401,F811,F841,I,PIE790,RUF100"
+RULES = "B007,F401,F811,F841,I,PIE790,RUF100"
 
 
 def tidy(tree: Tree, before: Tree) -> None:
@@ -26,6 +26,6 @@ def tidy(tree: Tree, before: Tree) -> None:
         fix = ("check", "--fix", "--unsafe-fixes", "--quiet", "--exit-zero", "--select", RULES)
         for arguments in (fix, ("format", "--quiet")):
             command = (sys.executable, "-m", "ruff", *arguments, "--no-cache", *changed)
-            subprocess.run(command, cwd=folder, check=True)
+            subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         for path in changed:
             tree[path] = (folder / path).read_text("utf-8")

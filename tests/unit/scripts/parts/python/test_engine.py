@@ -129,6 +129,18 @@ def test_field_that_nothing_reads_any_more_goes_with_its_setting() -> None:
     assert removal.settings == {"OLD_URL"}
 
 
+def test_attribute_of_another_class_of_that_name_stays() -> None:
+    text = """
+        class A:
+            n: int = 0
+
+        class B:
+            n: Old
+    """
+
+    assert rest_of(dedent(text) + "print(A().n)\nprint(B().n)").endswith("print(A().n)")
+
+
 def test_positional_argument_of_a_removed_field_goes() -> None:
     tree, _ = remove(
         {
