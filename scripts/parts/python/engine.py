@@ -14,7 +14,7 @@ from scripts.parts.python.modules import Module, join, module_name, read_module
 from scripts.parts.python.scopes import Gone, Names
 from scripts.parts.python.statements import Pruner
 from scripts.parts.python.tidy import tidy
-from scripts.parts.python.unused import find_unused, is_code, python_files, read_uses
+from scripts.parts.python.unused import UnusedFinder, is_code, python_files, read_uses
 from scripts.parts.removal import Removal, Tree
 
 SETTINGS = "shared/settings.py"  # whose fields are the variables, in lower case
@@ -27,9 +27,10 @@ def remove_code(tree: Tree, removal: Removal) -> None:
     """Remove the Python code of the parts, and all that was there for it alone."""
     engine = Engine(tree, removal)
     engine.prune(_read_seeds(tree, removal))
+    finder = UnusedFinder(removal.before)
     while True:
         tidy(tree, removal.before)
-        names, paths = find_unused(removal.before, tree)
+        names, paths = finder.find(tree)
         if not names and not paths:
             break
         removal.delete(tree, paths)

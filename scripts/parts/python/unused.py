@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from scripts.parts.python.modules import FUNCTIONS, join, module_name, read_module
 
@@ -92,30 +92,27 @@ class Uses:
 
     def __init__(self, files: Iterable[tuple[str, str]]) -> None:
         self.users: dict[Use, set[Use]] = {}
+        self.modules: dict[str, set[Use]] = {}  # the users of each module from outside of it
         for path, text in files:
-            module = module_name(path)
-            for use, owners in read_uses(text, module).items():
-                self.users.setdefault(use, set()).update((module, owner) for owner in owners)
+            user = module_name(path)
+            for (module, name), owners in read_uses(text, user).items():
+                users = {(user, owner) for owner in owners}
+                self.users.setdefault((module, name), set()).update(users)
+                for used in {module, f"{module}.{name}"} - {user} if module else ():
+                    self.modules.setdefault(used, set()).update(users)
 
-    def is_used(self, module: str, name: str) -> bool:
-        """Whether something else than the definition itself, or a part of it, uses it."""
+    def of(self, module: str, name: str) -> set[Use]:
+        """What uses a definition, but for itself and its parts."""
         scope, _, member = name.rpartition(".")
         users = self.users.get(("", member) if scope else (module, name), set())
         if module.startswith("tests."):
             users = users | self.users.get(("fixture", name), set())
-        return any(
-            user != module or not (owner == name or owner.startswith(name + "."))
+        own = name + "."
+        return {
+            (user, owner)
             for user, owner in users
-        )
-
-    @cached_property
-    def modules(self) -> set[str]:
-        """The modules of which another one uses something."""
-        modules = set()
-        for (module, name), users in self.users.items():
-            names = {module, f"{module}.{name}" if module else ""}
-            modules |= {each for each in names if any(user != each for user, _ in users)}
-        return modules
+            if user != module or not (owner + ".").startswith(own)
+        }
 
 
 def python_files(tree: Mapping[str, str | bytes]) -> list[tuple[str, str]]:
@@ -126,28 +123,52 @@ def python_files(tree: Mapping[str, str | bytes]) -> list[tuple[str, str]]:
     ]
 
 
-def find_unused(
-    before: Mapping[str, str | bytes], tree: Mapping[str, str | bytes]
-) -> tuple[dict[str, set[str]], set[str]]:
-    """The definitions by file, and the files, that nothing uses any more and something used."""
-    files, files_before = python_files(tree), python_files(before)
-    code = [each for each in files if is_code(each[0])]
-    code_before = [each for each in files_before if is_code(each[0])]
-    now, then = Uses(code), Uses(code_before)
-    all_now, all_then = Uses(files), Uses(files_before)
-    names: dict[str, set[str]] = {}
-    paths: set[str] = set()
-    for path, text in files:
-        module, is_test = module_name(path), not is_code(path)
-        uses, uses_before = (all_now, all_then) if is_test else (now, then)
-        unused = {
-            name
-            for name in read_module(text).definitions
-            if uses_before.is_used(module, name) and not uses.is_used(module, name)
-        }
-        if unused:
-            names[path] = unused
-        is_entry = read_module(text).is_script or path.endswith("__init__.py")
-        if module in uses_before.modules and module not in uses.modules and not is_entry:
-            paths.add(path)
-    return names, paths
+class UnusedFinder:
+    """Compares a tree with the one before: what nothing used there is an entry, and stays."""
+
+    def __init__(self, before: Mapping[str, str | bytes]) -> None:
+        self.before = self._read(before)
+
+    def _read(self, tree: Mapping[str, str | bytes]) -> tuple[Uses, Uses]:
+        """The uses of the code, and those of everything: code that only tests use is unused."""
+        files = python_files(tree)
+        return Uses(each for each in files if is_code(each[0])), Uses(files)
+
+    def find(self, tree: Mapping[str, str | bytes]) -> tuple[dict[str, set[str]], set[str]]:
+        """The definitions by file, and the files, that nothing uses any more."""
+        now = self._read(tree)
+        names: dict[Use, tuple[str, set[Use]]] = {}  # path and users of a definition
+        modules: dict[str, tuple[str, set[Use]]] = {}
+        for path, text in python_files(tree):
+            module, of = module_name(path), int(not is_code(path))
+            for name in read_module(text).definitions:
+                if self.before[of].of(module, name):
+                    names[module, name] = path, now[of].of(module, name)
+            is_entry = read_module(text).is_script or path.endswith("__init__.py")
+            if module in self.before[of].modules and not is_entry:
+                modules[module] = path, now[of].modules.get(module, set())
+        unused = _close(names, modules)
+        found: dict[str, set[str]] = {}
+        for module, name in unused:
+            if (module, name) in names:
+                found.setdefault(names[module, name][0], set()).add(name)
+        return found, {modules[module][0] for module, name in unused if not name}
+
+
+def _close(
+    names: Mapping[Use, tuple[str, set[Use]]], modules: Mapping[str, tuple[str, set[Use]]]
+) -> set[Use]:
+    """What only unused definitions use, and these; a module stands with an empty name."""
+    unused: set[Use] = set()
+
+    def is_unused(user: Use) -> bool:
+        module, owner = user
+        scope = owner.partition(".")[0]
+        return bool(unused & {(module, owner or "."), (module, scope or "."), (module, "")})
+
+    size = -1
+    while size < len(unused):
+        size = len(unused)
+        unused |= {key for key, (_, users) in names.items() if all(map(is_unused, users))}
+        unused |= {(key, "") for key, (_, users) in modules.items() if all(map(is_unused, users))}
+    return unused
