@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -61,6 +62,12 @@ class Engine:
         self.tree, self.removal = tree, removal
         self.modules = {module_name(path): path for path, _ in python_files(removal.before)}
         self.parts = set(removal.gone)
+        self.methods = Counter(  # how many classes have a member of a name
+            name.rpartition(".")[2]
+            for _, text in python_files(removal.before)
+            for name in read_module(text).definitions
+            if "." in name
+        )
         self.missing: dict[tuple[str, str], bool] = {}  # until the tree changes
 
     def is_missing(self, module: str, name: str) -> bool:
@@ -106,7 +113,9 @@ class Engine:
         ):
             return True
         for module, name in read_uses(text, module_name(path)):
-            if (module, name) in gone.parameters or (not module and name in gone.members):
+            if (module, name) in gone.parameters:
+                return True
+            if module in ("", "store") and name in gone.members:
                 return True
             if module in self.modules and self.is_missing(module, name):
                 return True
@@ -141,15 +150,20 @@ class Engine:
             if name in after:
                 rest = after[name].parameters
                 lost = [each for each in enumerate(definition.parameters) if each[1] not in rest]
-                if lost:
-                    parameters[self._call_key(path, name)] = lost
+                key = self._call_key(path, name)
+                if lost and key:
+                    parameters[key] = lost
         return {(path, name) for name in before if name not in after}
 
-    def _call_key(self, path: str, name: str) -> tuple[str, str]:
+    def _call_key(self, path: str, name: str) -> tuple[str, str] | None:
+        """How calls name it; None for a method whose name others have, too."""
         scope, _, last = name.rpartition(".")
         if last == "__init__":
             return module_name(path), scope
-        return ("", last) if scope else (module_name(path), name)
+        if not scope:
+            return module_name(path), name
+        is_alone = not last.startswith("__") and self.methods[last] == 1
+        return ("", last) if is_alone else None
 
     def _gone_members(self, removed: Iterable[tuple[str, str]]) -> set[str]:
         """The names of removed members that no class has any more."""

@@ -41,6 +41,8 @@ class _Collector(ast.NodeVisitor):
             target = isinstance(node.value, ast.Name) and self.imports.get(node.value.id)
             if target:
                 self.add(".".join(filter(None, target)), node.attr)
+        else:
+            self.add("store", node.attr)
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
