@@ -200,8 +200,7 @@ def prune(
     """Remove from a file what is dead. Returns the text, and whether the whole module should go."""
     tree, parsed = cst.parse_module(text), read_module(text)
     own = {(".", name): each for (where, name), each in gone.parameters.items() if where == module}
-    members = {name.rpartition(".")[2] for name in parsed.definitions if "." in name}
-    gone = replace(gone, parameters={**gone.parameters, **own}, members=gone.members - members)
+    gone = replace(gone, parameters={**gone.parameters, **own})
     while True:
         names = Names(parsed, set(dead))
         new = tree.visit(Pruner(names, gone, is_test=is_test)).code

@@ -50,6 +50,8 @@ class ExpressionPruner(cst.CSTTransformer):
         self.names, self.gone = names, gone
         self.removals = 0  # how many expressions were found to be dead
         self.words = {word for word in names.dead if word.startswith(("'", '"'))}
+        definitions = names.module.definitions
+        self._own_members = {name.rpartition(".")[2] for name in definitions if "." in name}
         self._labels: set[int] = set()  # nodes of names that are no uses, by id
         self._rows: set[int] = set()  # tuples that are elements, by id
         self._parallel: set[int] = set()  # tuples that are assigned to a tuple, by id
