@@ -10,8 +10,11 @@ from shared.settings import SHARED_FOLDER, Settings
 def make_memory(clients: Clients) -> Memory | None:
     """Make the store of conversations; None if they are not stored."""
     settings = clients.settings
-    limits = settings.max_conversations, settings.max_stored_megabytes * 1_000_000
-    retention = Retention(settings.retention_seconds, *limits)
+    retention = Retention(
+        settings.retention_seconds,
+        settings.max_conversations,
+        settings.max_stored_megabytes * 1_000_000,
+    )
     if settings.azure_cosmos_endpoint:
         return _make_cosmos_memory(clients, settings.azure_cosmos_endpoint, retention)
     if settings.memory_file:

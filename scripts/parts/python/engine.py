@@ -119,6 +119,8 @@ class Engine:
                 return True
             if module in self.modules and self.is_missing(module, name):
                 return True
+            if not module and name.upper() in self.removal.settings and name.islower():
+                return True
             if module == "string" and self.is_gone_string(path, name):
                 return True
         return False

@@ -108,19 +108,16 @@ class ExpressionPruner(cst.CSTTransformer):
         return updated_node
 
     def leave_Attribute(self, original_node: Any, updated_node: Any) -> Any:
-        if isinstance(updated_node.value, cst.Name):
-            if updated_node.value.value == "self" and self.names.is_dead_member(
-                updated_node.attr.value
-            ):
-                return self._dead()
-            target = self.names.module.imports.get(updated_node.value.value)
-            if target and self._is_module_attribute(target, updated_node.attr.value):
-                return self._dead()
-            if target is None and updated_node.attr.value in self.gone.members:
-                return self._dead()
-        elif updated_node.attr.value in self.gone.members:
+        name, holder = updated_node.attr.value, updated_node.value
+        base = holder.value if isinstance(holder, cst.Name) else ""
+        if target := self.names.module.imports.get(base):
+            return self._dead() if self._is_module_attribute(target, name) else updated_node
+        last = holder.attr.value if isinstance(holder, cst.Attribute) else base
+        if last == "settings" and self.gone.is_gone_string(name.upper()):
             return self._dead()
-        return updated_node
+        is_own = base == "self" and name in self._own_members
+        is_gone = self.names.is_dead_member(name) if is_own else name in self.gone.members
+        return self._dead() if is_gone else updated_node
 
     def _is_module_attribute(self, target: tuple[str, str], name: str) -> bool:
         module = ".".join(filter(None, target))

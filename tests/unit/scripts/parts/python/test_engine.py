@@ -212,6 +212,20 @@ def test_setting_and_route_go_from_tests() -> None:
     assert "test_old" not in str(tree["tests/a.py"])
 
 
+def test_read_of_a_setting_goes_where_another_class_has_its_name() -> None:
+    part = Part(gives="old", paths=("shared/old.py",), settings=("OLD_URL",))
+    tree, _ = remove(
+        {
+            "shared/settings.py": "class Settings:\n    old_url: str\n    url: str\n",
+            "shared/app.py": "class A:\n    old_url: str\n\n\n"
+            "def make(settings):\n    print(A().old_url)\n    print(settings.old_url)\n",
+        },
+        part,
+    )
+
+    assert str(tree["shared/app.py"]).endswith("    print(A().old_url)\n")
+
+
 def test_name_of_a_part_that_is_not_there_stops_the_removal() -> None:
     part = Part(gives="old", paths=("shared/old.py",), names={"shared/app.py": ("gone",)})
 
