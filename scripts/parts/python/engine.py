@@ -213,8 +213,13 @@ def prune(
 
 
 def _lost_names(before: Module, after: Module) -> set[str]:
-    """The names that nothing binds any more in their scope."""
-    return {
+    """The names, and attributes of self, that nothing binds any more in their scope."""
+    members = {
+        name
+        for name in before.definitions.keys() - after.definitions.keys()
+        if name.rpartition(".")[0] in after.definitions
+    }
+    return members | {
         join(scope, name)
         for scope, names in before.bindings.items()
         for name in names

@@ -86,8 +86,6 @@ class Pruner(ExpressionPruner):
         if id(original_node.value) in self._parallel:
             return self._without_pairs(original_node, updated_node)
         if contains_dead(value) or any(map(is_dead, targets)):
-            for target in original_node.targets:
-                self._remove_attribute(target.target)
             return REMOVED
         return updated_node
 
@@ -110,14 +108,7 @@ class Pruner(ExpressionPruner):
         return updated_node.with_changes(targets=[cst.AssignTarget(lists[0])], value=lists[1])
 
     def leave_AnnAssign(self, original_node: Any, updated_node: Any) -> Any:
-        if is_dead(updated_node):
-            self._remove_attribute(original_node.target)
-            return REMOVED
-        return updated_node
-
-    def _remove_attribute(self, target: cst.BaseExpression) -> None:
-        if isinstance(target, cst.Attribute) and target.value.deep_equals(cst.Name("self")):
-            self.names.dead.add(join(self.names.scope.rpartition(".")[0], target.attr.value))
+        return REMOVED if is_dead(updated_node) else updated_node
 
     def visit_Import(self, node: cst.Import) -> bool:
         return False

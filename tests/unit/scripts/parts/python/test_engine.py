@@ -145,6 +145,19 @@ def test_own_attribute_of_the_name_of_a_removed_one_stays() -> None:
     assert "return self.n" in rest_of(dedent(text) + "print(A().f())\nprint(B().n)")
 
 
+def test_attribute_with_another_value_stays() -> None:
+    text = """
+        class A:
+            n: int = 0
+
+            def f(self) -> int:
+                self.n = old()
+                return self.n
+    """
+
+    assert "return self.n" in rest_of(dedent(text) + "print(A().f())")
+
+
 def test_positional_argument_of_a_removed_field_goes() -> None:
     tree, _ = remove(
         {
