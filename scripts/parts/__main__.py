@@ -23,7 +23,8 @@ def print_parts(tree: Tree) -> None:
         files = [text for path, text in tree.items() if part.owns(path) and path.endswith(".py")]
         lines = sum(text.count("\n") for text in files if isinstance(text, str))
         state = "on" if is_on(tree, catalog, name) else "gone"
-        print(f"{name:18} {state:5} {lines:6}  {part.gives}")
+        hint = " (by hand)" if part.by_hand and state == "on" else ""
+        print(f"{name:18} {state:5} {lines:6}  {part.gives}{hint}")
 
 
 def with_keep(tree: Tree, names: Sequence[str]) -> None:

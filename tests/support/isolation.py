@@ -57,7 +57,7 @@ def app_copy() -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for name in FILES:
         shutil.copy2(ROOT / name, folder)
-    for name in FOLDERS:
+    for name in filter(lambda name: (ROOT / name).is_dir(), FOLDERS):
         ignored = shutil.ignore_patterns("node_modules")
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     return folder

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.packaging import list_project_files
 from tests.support.servers import ROOT
 
 FOLDERS = ("tests", "bench", "evals")
@@ -26,7 +27,8 @@ def list_imports(file: Path) -> Iterator[str]:
 def test_what_tests_share_is_in_support(folder: str) -> None:
     assert [
         f"{file.relative_to(ROOT)}: {name}"
-        for file in sorted((ROOT / folder).rglob("*.py"))
+        for file in map(ROOT.joinpath, list_project_files())  # not those of npm's packages
+        if file.is_relative_to(ROOT / folder) and file.suffix == ".py"
         for name in list_imports(file)
         if name.startswith("tests.") and not name.startswith("tests.support")
     ] == []

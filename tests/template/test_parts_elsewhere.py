@@ -23,7 +23,7 @@ from tests.support.servers import ROOT
 BEFORE = read_tree(ROOT)
 CATALOG = catalog_of(BEFORE)
 ALL_BUT = "all but azure-search azure-openai"
-NAMES = [*CATALOG.parts, ALL_BUT]
+NAMES = [*CATALOG.removable, ALL_BUT]
 
 
 @cache

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 
 import libcst as cst
+from libcst.metadata import PositionProvider
 
 from scripts.parts.catalog import PartsError
+from scripts.parts.python.attributes import Place, find_missing_attributes
 from scripts.parts.python.modules import Module, join, module_name, read_module
 from scripts.parts.python.scopes import Gone, Names
 from scripts.parts.python.statements import Pruner
 from scripts.parts.python.tidy import tidy
-from scripts.parts.python.unused import UnusedFinder, is_code, python_files, read_uses
+from scripts.parts.python.unused import (
+    DISCOVERED,
+    SETTINGS,
+    UnusedFinder,
+    is_code,
+    python_files,
+    read_uses,
+)
 from scripts.parts.removal import Removal, Tree
 
-SETTINGS = "shared/settings.py"  # whose fields are the variables, in lower case
 # The tool itself: what it names may be gone.
 TOOL = ("scripts/parts/", "tests/unit/scripts/parts/", "tests/template/test_parts_")
 Parameters = dict[tuple[str, str], list[tuple[int, str]]]
@@ -80,32 +88,40 @@ class Engine:
     def prune(self, dead: Mapping[str, set[str]]) -> None:
         """Remove the dead names by file, and all that cannot do without what has gone."""
         members, parameters = set[str](), Parameters()
+        places: dict[str, set[Place]] = {}
+        lost_members = False  # since mypy has looked
         while True:
             self.missing.clear()
-            gone = Gone(self.is_missing, members, parameters, self.parts)
+            gone = Gone(self.is_missing, members, parameters=parameters, parts=self.parts)
             removed = set[tuple[str, str]]()
             parameters_now = Parameters()
             affected = [
                 (path, text)
                 for path, text in python_files(self.tree)
-                if path in dead or self._is_affected(path, text, gone)
+                if path in dead or path in places or self._is_affected(path, text, gone)
             ]
             for path, text in affected:
-                new = self._prune_file(path, text, dead.get(path, set()), gone)
+                here = replace(gone, places=places.get(path, set()))
+                new = self._prune_file(path, text, dead.get(path, set()), here)
                 if new != text:
                     removed |= self._compare(path, text, new, parameters_now)
                     self.missing.clear()
             dead = {}
             self._delete_empty_packages()
-            members, parameters = self._gone_members(removed), parameters_now
+            members, parameters = members | self._gone_members(removed), parameters_now
+            lost_members |= any("." in name for _, name in removed)
             self.removal.definitions |= removed
             self.removal.settings |= {
                 name.removeprefix("Settings.").upper()
                 for path, name in removed
                 if path == SETTINGS and name.startswith("Settings.")
             }
+            places = {}
             if not removed and not parameters:
-                return
+                if lost_members:
+                    places, lost_members = find_missing_attributes(self.tree), False
+                if not places:
+                    return
 
     def _is_affected(self, path: str, text: str, gone: Gone) -> bool:
         if ".mark.part(" in text or any(
@@ -114,8 +130,6 @@ class Engine:
             return True
         for module, name in read_uses(text, module_name(path)):
             if (module, name) in gone.parameters:
-                return True
-            if module in ("", "store") and name in gone.members:
                 return True
             if module in self.modules and self.is_missing(module, name):
                 return True
@@ -129,7 +143,7 @@ class Engine:
         """Whether a text is a setting that is gone, or outside of the app a route."""
         if text in self.removal.settings:
             return path != SETTINGS
-        is_route = text.startswith("/") and not path.startswith("shared/")
+        is_route = text.startswith("/") and not path.startswith(("shared/", *DISCOVERED))
         return is_route and any(fnmatchcase(text, route) for route in self.removal.routes)
 
     def _prune_file(self, path: str, text: str, dead: Iterable[str], gone: Gone) -> str:
@@ -203,13 +217,25 @@ def prune(
     tree, parsed = cst.parse_module(text), read_module(text)
     own = {(".", name): each for (where, name), each in gone.parameters.items() if where == module}
     gone = replace(gone, parameters={**gone.parameters, **own})
+    attributes = _find_attributes(tree, gone.places) if gone.places else set()
     while True:
         names = Names(parsed, set(dead))
-        new = tree.visit(Pruner(names, gone, is_test=is_test)).code
+        new = tree.visit(Pruner(names, gone, attributes, is_test=is_test)).code
         names.dead |= _lost_names(parsed, read_module(new))
         if names.dead == dead:
             return new, "pytestmark" in dead
         dead = names.dead
+
+
+def _find_attributes(tree: cst.Module, places: Set[Place]) -> set[int]:
+    """The nodes at these places, by id."""
+    wrapper = cst.MetadataWrapper(tree, unsafe_skip_copy=True)
+    return {
+        id(node)
+        for node, range in wrapper.resolve(PositionProvider).items()
+        if isinstance(node, cst.Attribute)
+        and (range.start.line, range.start.column, node.attr.value) in places
+    }
 
 
 def _lost_names(before: Module, after: Module) -> set[str]:

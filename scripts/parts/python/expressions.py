@@ -6,6 +6,7 @@ contains a dead expression is dead itself, and the statement around it is asked 
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 import libcst as cst
@@ -45,13 +46,12 @@ def contains_dead(node: cst.CSTNode | None) -> bool:
 class ExpressionPruner(cst.CSTTransformer):
     """Replaces dead expressions of a file by DEAD, and removes it from what can do without."""
 
-    def __init__(self, names: Names, gone: Gone) -> None:
+    def __init__(self, names: Names, gone: Gone, dead_attributes: Set[int] = frozenset()) -> None:
         super().__init__()
-        self.names, self.gone = names, gone
+        self.names, self.gone, self.dead_attributes = names, gone, dead_attributes  # nodes, by id
         self.removals = 0  # how many expressions were found to be dead
         self.words = {word for word in names.dead if word.startswith(("'", '"'))}
-        definitions = names.module.definitions
-        self._own_members = {name.rpartition(".")[2] for name in definitions if "." in name}
+        self._exports: set[int] = set()  # texts of `__all__`, by id
         self._labels: set[int] = set()  # nodes of names that are no uses, by id
         self._rows: set[int] = set()  # tuples that are elements, by id
         self._parallel: set[int] = set()  # tuples that are assigned to a tuple, by id
@@ -99,6 +99,8 @@ class ExpressionPruner(cst.CSTTransformer):
     def leave_SimpleString(self, original_node: Any, updated_node: Any) -> Any:
         text = updated_node.evaluated_value
         is_gone = isinstance(text, str) and self.gone.is_gone_string(text)
+        if id(original_node) in self._exports:
+            is_gone = self.names.is_dead(text)
         return self._dead() if is_gone or updated_node.value in self.words else updated_node
 
     def leave_FormattedString(self, original_node: Any, updated_node: Any) -> Any:
@@ -108,6 +110,8 @@ class ExpressionPruner(cst.CSTTransformer):
         return updated_node
 
     def leave_Attribute(self, original_node: Any, updated_node: Any) -> Any:
+        if id(original_node) in self.dead_attributes:
+            return self._dead()
         name, holder = updated_node.attr.value, updated_node.value
         base = holder.value if isinstance(holder, cst.Name) else ""
         if target := self.names.module.imports.get(base):
@@ -115,9 +119,8 @@ class ExpressionPruner(cst.CSTTransformer):
         last = holder.attr.value if isinstance(holder, cst.Attribute) else base
         if last == "settings" and self.gone.is_gone_string(name.upper()):
             return self._dead()
-        is_own = base == "self" and name in self._own_members
-        is_gone = self.names.is_dead_member(name) if is_own else name in self.gone.members
-        return self._dead() if is_gone else updated_node
+        is_own = base == "self" and self.names.is_dead_member(name)
+        return self._dead() if is_own else updated_node
 
     def _is_module_attribute(self, target: tuple[str, str], name: str) -> bool:
         module = ".".join(filter(None, target))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
+from scripts.parts.python.attributes import Place
 from scripts.parts.python.modules import Module, join
 
 # Of a call: the index of a removed parameter and its name.
@@ -16,7 +17,8 @@ class Gone:
     """What is gone of the whole project."""
 
     is_missing: Callable[[str, str], bool]  # a module, or a name in it
-    members: Set[str] = frozenset()  # attributes that no class has any more
+    members: Set[str] = frozenset()  # fields that no class has any more
+    places: Set[Place] = frozenset()  # uses of attributes that are gone, in the file
     parameters: Parameters = field(default_factory=dict)  # by module and function, or "" and method
     parts: Set[str] = frozenset()  # tests marked with one of these go
     is_gone_string: Callable[[str], bool] = lambda _: False  # a route or setting

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 import libcst as cst
@@ -48,8 +49,10 @@ class Pruner(ExpressionPruner):
     _removals_before: list[int]
     _branches: set[int]
 
-    def __init__(self, names: Names, gone: Gone, *, is_test: bool = False) -> None:
-        super().__init__(names, gone)
+    def __init__(
+        self, names: Names, gone: Gone, dead_attributes: Set[int], *, is_test: bool = False
+    ) -> None:
+        super().__init__(names, gone, dead_attributes)
         self.is_test, self._removals_before, self._branches = is_test, [], set()
 
     # Simple statements
@@ -74,6 +77,8 @@ class Pruner(ExpressionPruner):
 
     def visit_Assign(self, node: cst.Assign) -> None:
         tuples = [target.target for target in node.targets] + [node.value]
+        if tuples[0].deep_equals(cst.Name("__all__")) and isinstance(node.value, cst.List):
+            self._exports |= {id(each.value) for each in node.value.elements}
         if all(isinstance(each, cst.Tuple) for each in tuples):
             self._parallel |= {id(each) for each in tuples}
 

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from scripts.parts.python.unused import python_files
 from scripts.parts.removal import Tree
 
-RULES = "B007,F401,F811,F841,I,PIE790,RUF100"
+RULES = "B007,F401,F811,F841,I,PIE790,RUF059,RUF100"
+
+
+@contextmanager
+def written(tree: Tree) -> Iterator[Path]:
+    """Write the Python files, and the settings of the tools, to a temporary folder."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for path in (*(path for path, _ in python_files(tree)), "pyproject.toml"):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(str(tree[path]), "utf-8")
+        yield folder
 
 
 def tidy(tree: Tree, before: Tree) -> None:
@@ -18,11 +31,7 @@ def tidy(tree: Tree, before: Tree) -> None:
     changed = [path for path, text in python_files(tree) if before.get(path) != text]
     if not changed:
         return
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        for path in (*(path for path, _ in python_files(tree)), "pyproject.toml"):
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(str(tree[path]), "utf-8")
+    with written(tree) as folder:
         fix = ("check", "--fix", "--unsafe-fixes", "--quiet", "--exit-zero", "--select", RULES)
         for arguments in (fix, ("format", "--quiet")):
             command = (sys.executable, "-m", "ruff", *arguments, "--no-cache", *changed)

@@ -8,6 +8,8 @@ from functools import lru_cache
 
 from scripts.parts.python.modules import FUNCTIONS, join, module_name, read_module
 
+DISCOVERED = ("tests/support/flavors/", "bench/requests/")  # imported by folder, not by name
+SETTINGS = "shared/settings.py"  # whose fields are the variables, in lower case
 Use = tuple[str, str]  # a module and a name in it, or "" and the name of an attribute
 TESTS = ("tests/", "bench/")
 
@@ -125,6 +127,12 @@ def python_files(tree: Mapping[str, str | bytes]) -> list[tuple[str, str]]:
     ]
 
 
+def _is_wire_field(bases: Mapping[str, list[str]], name: str) -> bool:
+    """Whether it is a field of a pydantic model, which a body may have though nothing reads it."""
+    parents = bases.get(name.rpartition(".")[0], [])
+    return any(each == "BaseModel" or "BaseModel" in bases.get(each, ()) for each in parents)
+
+
 class UnusedFinder:
     """Compares a tree with the one before: what nothing used there is an entry, and stays."""
 
@@ -142,9 +150,12 @@ class UnusedFinder:
         names: dict[Use, tuple[str, set[Use]]] = {}  # path and users of a definition
         modules: dict[str, tuple[str, set[Use]]] = {}
         for path, text in python_files(tree):
+            if path.startswith(DISCOVERED):
+                continue
             module, of = module_name(path), int(not is_code(path))
+            bases = {} if path == SETTINGS else read_module(text).bases
             for name in read_module(text).definitions:
-                if self.before[of].of(module, name):
+                if self.before[of].of(module, name) and not _is_wire_field(bases, name):
                     names[module, name] = path, now[of].of(module, name)
             is_entry = read_module(text).is_script or path.endswith("__init__.py")
             if module in self.before[of].modules and not is_entry:
