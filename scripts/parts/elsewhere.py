@@ -15,6 +15,7 @@ from scripts.parts.project_files import (
     remove_from_pyproject,
     remove_from_requests,
     remove_from_requirements,
+    remove_from_workbook,
     remove_from_yaml,
 )
 from scripts.parts.removal import Removal, Tree, text_files
@@ -51,6 +52,7 @@ def remove_elsewhere(tree: Tree, removal: Removal) -> None:
         remove(tree, removal)
     mentions = find_mentions(tree, removal)
     remove_from_requests(tree, removal, mentions)
+    remove_from_workbook(tree, mentions)
     for endings, marker in MARKERS.items():
         for name, text in text_files(tree, *endings):
             if name != "parts.toml":

@@ -167,6 +167,15 @@ def remove_from_yaml(tree: Tree, removal: Removal) -> None:
             tree[name] = re.sub(r"(?m)^( *)secrets:\n(?!\1 )", "", text)
 
 
+def remove_from_workbook(tree: Tree, mentions: Mentions) -> None:
+    """Remove the queries whose titles mention the parts."""
+    name = "infra/workbook.json"
+    if isinstance(text := tree.get(name), str):
+        workbook = json.loads(text)
+        items = [item for item in workbook["items"] if not mentions(item["content"]["title"])]
+        tree[name] = json.dumps(workbook | {"items": items}, indent=2) + "\n"
+
+
 def remove_from_requests(tree: Tree, removal: Removal, mentions: Mentions) -> None:
     """Remove the requests of test.http that go to a route that is gone, or mention the part."""
 

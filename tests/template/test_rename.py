@@ -34,6 +34,7 @@ def test_title_is_in_the_readme_and_on_the_page(fork: Path) -> None:
     assert titles == {"Contoso help desk"}
 
 
+@pytest.mark.part("mcp")
 def test_project_and_mcp_server_have_the_name_with_hyphens(fork: Path) -> None:
     azure = (fork / "azure.yaml").read_text("utf-8")
     server = (fork / "shared" / "protocols" / "mcp" / "messages.py").read_text("utf-8")
