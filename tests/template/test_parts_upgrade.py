@@ -13,7 +13,7 @@ import pytest
 from tests.support.packaging import clone_project
 from tests.support.servers import ROOT
 
-PARTS = "aog opensearch"
+PARTS = "aog mcp"
 REMOVE = f"{sys.executable} -m scripts.parts remove {PARTS} --no-check"
 PROMPT = "shared/rag/prompts/answer.txt"
 
@@ -44,7 +44,7 @@ def release_next_version(folder: Path) -> None:
     edit(folder, "README.md", "OpenAI's SDKs, ", "OpenAI's SDKs, `curl`, ")
     edit(folder, "shared/protocols/aog/routes.py", '"""', '"""New. ')
     edit(folder, "shared/rag/flow.py", '"""', '"""New. ')
-    edit(folder, "docs/README.md", "| [MCP](mcp.md) | ", "| [MCP](mcp.md) | new: ")
+    edit(folder, "docs/README.md", "[OpenSearch](opensearch.md)", "[OpenSearch, new](opensearch.md)")
     (folder / "shared" / "protocols" / "aog" / "new.py").write_text('"""New."""\n')
     run(folder, "git add --all; git commit --quiet --message next; git tag v0.2.0")
 
