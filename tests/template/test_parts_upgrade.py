@@ -44,7 +44,7 @@ def release_next_version(folder: Path) -> None:
     edit(folder, "README.md", "OpenAI's SDKs, ", "OpenAI's SDKs, `curl`, ")
     edit(folder, "shared/protocols/aog/routes.py", '"""', '"""New. ')
     edit(folder, "shared/rag/flow.py", '"""', '"""New. ')
-    edit(folder, "docs/README.md", "[OpenSearch](opensearch.md)", "[OpenSearch, new](opensearch.md)")
+    edit(folder, "docs/README.md", "[OpenSearch](", "[OpenSearch, new](")
     (folder / "shared" / "protocols" / "aog" / "new.py").write_text('"""New."""\n')
     run(folder, "git add --all; git commit --quiet --message next; git tag v0.2.0")
 
