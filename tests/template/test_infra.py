@@ -493,13 +493,23 @@ def test_diagnostics_and_alerts_are_off_by_default() -> None:
     }
 
 
+TITLES = ["Answers by the hour", "Answers of the day", "What failed"]
+
+
+@pytest.mark.part("feedback")
+def test_workbook_shows_ratings() -> None:
+    workbook = json.loads((bicep.INFRA / "workbook.json").read_text("utf-8"))
+
+    assert [item["content"]["title"] for item in workbook["items"]] == [*TITLES, "Ratings"]
+
+
 def test_workbook_has_the_queries_of_the_docs() -> None:
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
     workbook = json.loads((bicep.INFRA / "workbook.json").read_text("utf-8"))
     contents = [item["content"] for item in workbook["items"]]
 
     assert workbook["version"] == "Notebook/1.0"
-    assert len(contents) >= 3
+    assert [item["title"] for item in contents][:3] == TITLES
     for content in contents:
         assert f"```kusto\n{content['query']}\n```" in page, content["title"]
         assert content["resourceType"] == "microsoft.insights/components"
