@@ -72,19 +72,25 @@ class SelectedModel:
         self.model, self.fallback = options.model, None
         self.notes.append(f"{second} was asked instead of {first} ({name}).")
 
-    async def open(self, prompt: Prompt, stack: AsyncExitStack) -> ModelStream:
+    async def open(
+        self, prompt: Prompt, stack: AsyncExitStack, on_accepted: Callable[[], None]
+    ) -> ModelStream:
         """Open the model until `stack` is closed. Raises ChatErrors.
 
         With a fallback, this includes the first event: a failure until then is raised here.
+        `on_accepted` is called as soon as the model has accepted the prompt.
         """
         options = self.fallback
         if options is None:
-            return await stack.enter_async_context(self.model.open(prompt))
+            stream = await stack.enter_async_context(self.model.open(prompt))
+            on_accepted()
+            return stream
         # A model without streaming has no limit here: its first event is the whole answer.
         seconds = None if "streaming" in self.model.limits else options.seconds
         try:
             async with asyncio.timeout(seconds) as limit:
                 stream = await stack.enter_async_context(self.model.open(prompt))
+                on_accepted()
                 first = await anext(stream, None)
         except TimeoutError:
             if not limit.expired():  # the timeout of a caller

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from functools import partial
 
 from shared.domain.errors import ChatError, ContentFiltered, Unavailable
 from shared.domain.events import Done, Events
@@ -21,11 +22,10 @@ async def open_stream(
     with child_span(parent, prompt.task, attributes) as span:
         async with AsyncExitStack() as stack:
             try:
-                stream = await selected.open(prompt, stack)
+                stream = await selected.open(prompt, stack, partial(span.add_event, "accepted"))
             except ChatError as failure:
                 failure.from_model = True
                 raise
-            span.add_event("accepted")
             yield await stack.enter_async_context(aclosing(check_stream(stream, span)))
 
 

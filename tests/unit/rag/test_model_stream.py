@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from shared.domain.errors import TooManyRequests
+from shared.domain.errors import TooManyRequests, Unavailable
 from shared.domain.events import Delta, Done
 from shared.models.base import Prompt
 from shared.models.selected_model import FallbackOptions, SelectedModel
@@ -107,3 +107,14 @@ def test_fallback_is_traced_too() -> None:
 
     assert len(other.calls) == 1
     assert [span.events for span in parent.children] == [["accepted", "first token"]] * 2
+
+
+def test_model_that_accepts_and_then_breaks_off_has_accepted() -> None:
+    parent = RecordedSpan()
+    options = FallbackOptions(FakeModel(), 9, lambda _: None, lambda: None, ("a", "b"))
+    with pytest.raises(Unavailable):
+        consume(SelectedModel(FakeModel([]), options), parent)
+
+    (span,) = parent.children
+    assert span.events == ["accepted"]
+    assert span.errors == ["Unavailable"]
