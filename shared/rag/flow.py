@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from shared.domain.concurrency import with_deadline
+from shared.domain.concurrency import run_in_thread_if, with_deadline
 from shared.domain.errors import ChatError, DeadlineExceeded
 from shared.domain.events import Context, Events, ExcludedSource, Source, Step, collect
 from shared.domain.overrides import Overrides
@@ -170,8 +170,7 @@ async def start_answer(
     if "images" in model.limits:
         results = replace(results, sources=drop_images(results.sources))
     build = partial(inputs.prompt_builder.build, request, texts, model, results.sources)
-    large = is_large(request, results.sources)
-    built = await asyncio.to_thread(build) if large else build()
+    built = await run_in_thread_if(is_large(request, results.sources), build)
     stream = open_stream(inputs.selected, built.prompt, inputs.span)
     events = await stack.enter_async_context(stream)
     return make_context(inputs, query, results, built), events
@@ -225,8 +224,10 @@ async def resolve_query(inputs: AnswerInputs) -> tuple[str, Overrides]:
     A note says so, and the log has the cause. Raises what fails before a model is called.
     """
     request, selected = inputs.request, inputs.selected
+    # Nothing is rewritten without turns before the question.
+    seconds = inputs.rag.rewrite_seconds if request.history else None
     try:
-        async with asyncio.timeout(inputs.rag.rewrite_seconds) as limit:
+        async with asyncio.timeout(seconds) as limit:
             return await selected.run_with_fallback(partial(rewrite_question, inputs))
     except TimeoutError:
         if not limit.expired():  # not this time limit
@@ -252,14 +253,11 @@ async def rewrite_question(inputs: AnswerInputs) -> tuple[str, Overrides]:
     model, texts = inputs.selected.model, inputs.rag.prompts
     fitted = inputs.fit_request().request
     large = is_large(fitted)
-    if large:
-        await asyncio.to_thread(inputs.prompt_builder.room, fitted, texts, model)
-    else:
-        inputs.prompt_builder.room(fitted, texts, model)
+    await run_in_thread_if(large, partial(inputs.prompt_builder.room, fitted, texts, model))
     if not fitted.history:
         return fitted.question, fitted.overrides
     build = partial(prompts.build_rewrite_prompt, fitted, texts, model)
-    prompt = await asyncio.to_thread(build) if large else build()
+    prompt = await run_in_thread_if(large, build)
     async with open_stream(inputs.selected, prompt, inputs.span) as events:
         rewrite = await collect(events)
     query = " ".join(rewrite.content.split()).strip('"')

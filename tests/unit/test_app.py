@@ -266,6 +266,15 @@ def test_a_local_model_that_does_not_rewrite_in_time_is_not_asked_for_the_answer
     ]
 
 
+def test_a_long_question_without_a_history_is_not_reported_as_not_rewritten() -> None:
+    content = f"What is in Plus? {'x' * 40_000}"  # its tokens are counted in a thread
+    rag = replace(make_rag(), rewrite_seconds=0)
+    got = ask(call("/chat", {"messages": [{"role": "user", "content": content}]}), App(rag))
+
+    assert got.status == 200
+    assert notes(got) == []
+
+
 def test_a_rewrite_has_a_quarter_of_the_time_for_an_answer() -> None:
     service = build(read_settings({"INDEX_FILE": "samples", "ANSWER_TIMEOUT_SECONDS": "60"}))
 
