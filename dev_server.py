@@ -125,6 +125,7 @@ def main(port: int, user: str = "", groups: str = "") -> None:
     try:
         os.environ |= read_environment(os.environ)
         cors = read_local_settings().get("Host", {}).get("CORS", "")
+        functions_host = read_json(Path(__file__).with_name("host.json"))
     except UsageError as error:
         raise SystemExit(str(error)) from None
     os.environ.pop("CONTAINER_NAME", None)  # set in dev containers, too: this is not the platform
@@ -137,7 +138,7 @@ def main(port: int, user: str = "", groups: str = "") -> None:
         os.environ |= {"WEBSITE_AUTH_ENABLED": "True", "TRUST_SIGN_IN_HEADERS": "true"}
     from function_app import app  # imported here: it reads the environment
 
-    http = read_json(Path(__file__).with_name("host.json")).get("extensions", {}).get("http", {})
+    http = functions_host.get("extensions", {}).get("http", {})
     prefix = http.get("routePrefix", "api")
     routes = [make_route(each, prefix) for each in app.get_functions() if each.is_http_function()]
     routes.sort(key=lambda route: re.findall(r"/(\{?\*?)", route.name))  # literals come first

@@ -236,6 +236,19 @@ def test_local_settings_with_numbers_and_invalid_json(clone: Path) -> None:
     assert len(ended.stderr.splitlines()) == 1
 
 
+def test_invalid_host_json_is_one_sentence(clone: Path) -> None:
+    host = clone / "host.json"
+    original = host.read_text("utf-8")
+    host.write_text("{")
+    try:
+        ended = dev_server(clone, "--port", "0")
+    finally:
+        host.write_text(original, "utf-8")
+
+    assert ended.stderr.startswith("host.json is not valid JSON: ")
+    assert len(ended.stderr.splitlines()) == 1
+
+
 def test_port_in_use_is_one_sentence(clone: Path) -> None:
     with taken_port() as port:
         ended = subprocess.run(
