@@ -42,6 +42,7 @@ MAX_PARTS, MAX_PART_HEADERS = 200, 32  # of a form; of each of its parts
 # Lists and objects of a body: parsing 4 MB of them would block other requests for seconds.
 MAX_CONTAINERS = 250_000
 MAX_INVALID = 3  # invalid fields that one error names
+MAX_ERRORS = 10  # of a model that are looked at: an object may have one for each of its keys
 
 
 Admission = Callable[[], None]
@@ -146,7 +147,7 @@ def validate(
         prefix = (path,) if path else ()
         fields = [
             InvalidField(join_path((*prefix, *each["loc"])), describe_error(each), each["type"])
-            for each in errors
+            for each in errors[:MAX_ERRORS]
         ]
         raise fail(fields) from None
 

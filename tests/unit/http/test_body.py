@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from shared.domain.errors import BadRequest
 from shared.domain.messages import MAX_MESSAGES
-from shared.http.body import MAX_CONTAINERS
+from shared.http.body import MAX_CONTAINERS, MAX_ERRORS, InvalidField, validate
 from shared.http.call import Limits
 from shared.protocols.exchange import App
 from shared.telemetry.access_log import QueryStripper
@@ -271,3 +274,20 @@ def test_a_request_with_too_many_messages_is_a_400(route: str, key: str) -> None
 
     assert (most.status, more.status) == (200, 400)
     assert f"{key}: must have 10000 entries at most" in more.data.decode()
+
+
+class Metadata(BaseModel, strict=True):
+    metadata: dict[str, str]
+
+
+def test_only_the_first_of_many_errors_of_a_model_are_looked_at() -> None:
+    seen: list[InvalidField] = []
+
+    def fail(fields: Sequence[InvalidField]) -> BadRequest:
+        seen.extend(fields)
+        return BadRequest("")
+
+    with pytest.raises(BadRequest):
+        validate(Metadata, {"metadata": dict.fromkeys(map(str, range(1000)), 1)}, fail=fail)
+
+    assert [field.path for field in seen] == [f"metadata.{key}" for key in range(MAX_ERRORS)]
