@@ -36,15 +36,17 @@ SEARCHES: Mapping[QueryType | None, tuple[RetrievalMode | None, bool | None]] = 
 CHECKED = ("endpoint", "index_name", "filter")  # by the deployment's settings
 
 
-class _Parameters(BaseModel, strict=True):
+class DataSource(BaseModel, strict=True):
+    """The parameters of a data source."""
+
     endpoint: str = Field(max_length=2000)
     index_name: str = Field(max_length=200)
     query_type: QueryType | None = None
     top_n_documents: WholeNumber = Field(default=5, ge=1, le=50)
-    strictness: WholeNumber = Field(default=3, ge=1, le=5)
+    strictness: WholeNumber = Field(default=3, ge=1, le=5)  # 1 accepts weak matches
     in_scope: bool = True
     role_information: str = ""
-    filter: str = Field(default="", max_length=32_000)
+    filter: str = Field(default="", max_length=32_000)  # OData
     include_contexts: Annotated[list[ContextKind], Field(max_length=10, fail_fast=True)] = [
         "citations",
         "intent",
@@ -55,7 +57,7 @@ class AzureSearchSource(BaseModel, strict=True):
     """One data source: an index of Azure AI Search."""
 
     type: Literal["azure_search"]
-    parameters: Annotated[_Parameters, BeforeValidator(without_nulls)]
+    parameters: Annotated[DataSource, BeforeValidator(without_nulls)]
 
 
 def apply_data_source(request: ChatRequest, source: AzureSearchSource) -> ChatRequest:
@@ -67,18 +69,12 @@ def apply_data_source(request: ChatRequest, source: AzureSearchSource) -> ChatRe
         "retrieval_mode": mode,
         "semantic_ranker": ranked,
     }
-    data_source = DataSource(
-        parameters.endpoint,
-        parameters.index_name,
-        parameters.strictness,
-        parameters.filter.strip() or None,
-    )
     return replace(
         request,
         messages=(*_instructions(parameters.role_information), *request.messages),
         overrides=request.overrides.model_copy(update=overrides),
         state=replace(
-            request.state, data_source=data_source, include_contexts=parameters.include_contexts
+            request.state, data_source=parameters, include_contexts=parameters.include_contexts
         ),
         grounding="required" if parameters.in_scope else "optional",
     )
@@ -110,16 +106,6 @@ PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
-class DataSource:
-    """The data source of a request, as far as the deployment must check it."""
-
-    endpoint: str
-    index: str
-    strictness: int  # from 1 (accepts weak matches) to 5
-    filter: str | None = None  # the client's OData
-
-
-@dataclass(frozen=True, slots=True)
 class SearchScope:
     """The search service and the index that are searched, and the options of a data source."""
 
@@ -138,9 +124,9 @@ class SearchScope:
             raise BadRequest(NO_SEARCH, field="data_source")
         if not _is_same_server(source.endpoint, self.endpoint):
             raise BadRequest(OTHER_SOURCE.format("AZURE_SEARCH_ENDPOINT"), field="endpoint")
-        if source.index != self.index:
+        if source.index_name != self.index:
             raise BadRequest(OTHER_SOURCE.format("AZURE_SEARCH_INDEX"), field="index_name")
-        changes: dict[str, object] = {"filter": self._check_filter(source.filter)}
+        changes: dict[str, object] = {"filter": self._check_filter(source.filter.strip() or None)}
         if overrides.semantic_ranker:
             changes["minimum_reranker_score"] = self.scores[source.strictness - 1]
         return overrides.model_copy(update=changes)
