@@ -147,7 +147,7 @@ NOT_JSON_SAFE = "contains a number out of range"
 
 def is_json_safe(value: Any) -> bool:
     """Whether a parsed value can be encoded as JSON: 1e400 is parsed as infinity, which cannot."""
-    if isinstance(value, str):
+    if isinstance(value, str | int):
         return True
     quick = to_json(value)
     if b"Infinity" not in quick and b"NaN" not in quick:  # a text may have these words, too

@@ -1,4 +1,4 @@
-"""The parts and the tool calls of messages, in the forms of OpenAI's protocols and AOG's."""
+"""The parts and the tool calls of messages, as several chat protocols have them."""
 
 from __future__ import annotations
 

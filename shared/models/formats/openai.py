@@ -100,8 +100,7 @@ def build_body(config: ModelConfig, prompt: Prompt) -> RequestBody:
     }
     unsupported = UNSUPPORTED_BY_REASONING if reasoning else ()
     names = [name for name in SUPPORTED_OPTIONS if name not in unsupported]
-    options = {name: prompt.options[name] for name in names if name in prompt.options}
-    return {key: value for key, value in fields.items() if value is not None} | options
+    return base.drop_none(fields) | base.select_fields(prompt.options, names)
 
 
 def max_answer_tokens(config: ModelConfig, prompt: Prompt) -> int | None:
@@ -203,9 +202,7 @@ def extra_fields(obj: Mapping[str, Any], *known: str) -> Extra:
     return {
         key: value
         for key, value in obj.items()
-        if key not in known
-        and value is not None
-        and (isinstance(value, str | int) or is_json_safe(value))
+        if key not in known and value is not None and is_json_safe(value)
     }
 
 

@@ -14,7 +14,7 @@ from shared.domain.messages import Message
 from shared.domain.request import ChatRequest
 from shared.http.body import read_body
 from shared.http.call import Json, Reply, acceptable_values, server_sent_event
-from shared.protocols.exchange import Exchange, Route
+from shared.protocols.exchange import JSON, Exchange, Route
 from shared.protocols.mcp import documents, messages, resources, tools
 from shared.protocols.mcp.messages import Request, RpcMessage
 from shared.rag.flow import StreamOptions, stream_answer
@@ -170,7 +170,7 @@ async def mcp(exchange: Exchange) -> Reply:
     user = exchange.app.access.get_user(headers)
     message = await _read_message(exchange)
     if message.id is None:  # a notification
-        return Reply(202, "application/json", b"", exchange.headers)
+        return Reply(202, JSON, b"", exchange.headers)
     exchange.identify(messages.ERRORS, message)
     messages.check(message, headers)
     return await exchange.wait_for(find_method(message)(Request(exchange, message, user)))

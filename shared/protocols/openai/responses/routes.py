@@ -13,7 +13,7 @@ from shared.domain.messages import Message
 from shared.domain.request import ChatRequest
 from shared.http.call import Reply
 from shared.memory.base import Interaction
-from shared.protocols.exchange import Exchange, Route, check_method
+from shared.protocols.exchange import READ, Exchange, Route, check_method
 from shared.protocols.handler import ChatProtocol, read_request, respond
 from shared.protocols.openai.response import headers
 from shared.protocols.openai.responses import storage
@@ -152,7 +152,7 @@ def _routes(prefix: str) -> tuple[Route, ...]:
     return (
         route(path=prefix, methods=("POST",), handler=create, usage=usage + '{"input": "..."}'),
         route(path=f"{prefix}/{{id}}", methods=(*STORED_METHODS, "POST"), handler=response),
-        route(path=f"{prefix}/{{id}}/input_items", methods=("GET", "HEAD"), handler=input_items),
+        route(path=f"{prefix}/{{id}}/input_items", methods=READ, handler=input_items),
         route(path=f"{prefix}/{{id}}/cancel", methods=("POST",), handler=cancel),
     )
 
