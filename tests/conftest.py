@@ -37,8 +37,8 @@ SLOW = (
     "tests/template/test_growth.py::test_time_of_a_request",
     "tests/template/test_hook.py",
     "tests/template/test_isolation.py",
-    "tests/template/test_parts_code.py",
-    "tests/template/test_parts_elsewhere.py",
+    "tests/template/test_parts.py::test_rest",
+    "tests/template/test_parts.py::test_order",
     "tests/template/test_removal.py",
     "tests/template/test_sign_in.py",
 )

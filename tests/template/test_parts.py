@@ -1,11 +1,14 @@
-"""What is not Python mentions a removed part nowhere: for each part, in a copy of the project."""
+"""What is left of the project without a part is whole, and mentions it nowhere.
+
+A plan takes up to half a minute, so one test checks all of it.
+"""
 
 from __future__ import annotations
 
 import json
+import random
 import re
 import tomllib
-from functools import cache
 
 import pytest
 import yaml
@@ -16,31 +19,69 @@ from scripts.parts.markdown import Links, read_anchors
 from scripts.parts.mentions import find_mentions
 from scripts.parts.plan import catalog_of, is_on, plan
 from scripts.parts.project import read_tree
+from scripts.parts.python.modules import module_name, read_module
 from scripts.parts.removal import Removal, Tree, text_files
 from scripts.parts.table import PAGE, write_table
 from tests.support.servers import ROOT
 
 BEFORE = read_tree(ROOT)
 CATALOG = catalog_of(BEFORE)
-ALL_BUT = "all but azure-search azure-openai"
-NAMES = [*CATALOG.removable, ALL_BUT]
+EVERY = "every part"
+FOLDERS = ("shared", "ingest", "evals", "bench", "scripts", "tests", "function_app")
 
 
-@cache
-def remove(name: str) -> tuple[Tree, Removal]:
-    """The project without a part, or without most."""
+def remove(*names: str) -> tuple[Tree, Removal]:
+    """The project without parts."""
     tree = dict(BEFORE)
-    names = CATALOG.all_but(ALL_BUT.split()[2:]) if name == ALL_BUT else [name]
-    return tree, plan(tree, names)
+    return tree, plan(tree, CATALOG.removable if names == (EVERY,) else names)
+
+
+@pytest.mark.parametrize("name", [*CATALOG.removable, EVERY])
+def test_rest_is_whole_and_does_not_mention_it(name: str) -> None:
+    tree, removal = remove(name)
+
+    check_imports(tree)
+    check_mentions(tree, removal)
+    check_links(tree)
+    check_files_can_be_read(tree)
+    check_columns(tree)
+
+
+def test_order_of_removal_does_not_matter() -> None:
+    seed = random.randrange(1000)
+    first, second = random.Random(seed).sample(CATALOG.removable, 2)
+    tree, _ = remove(first)
+    plan(tree, [second])
+    at_once, _ = remove(first, second)
+
+    assert dict(text_files(tree, ".py")) == dict(text_files(at_once, ".py")), (first, second, seed)
+
+
+def check_imports(tree: Tree) -> None:
+    """What is left compiles, and imports only what is there."""
+    files = text_files(tree, ".py")
+    modules = {module_name(path): read_module(text) for path, text in files}
+    for path, text in files:
+        compile(text, path, "exec")
+    missing = [
+        f"{path}: {module} {name}"
+        for path, text in files
+        for module, name in read_module(text).every_import
+        if module.partition(".")[0] in FOLDERS
+        and not (
+            module in modules
+            and (not name or name in modules[module].bindings[""] or f"{module}.{name}" in modules)
+        )
+    ]
+
+    assert missing == []
 
 
 def pages(tree: Tree) -> dict[str, str]:
     return {name: text for name, text in text_files(tree, ".md") if not name.startswith(NOT_PAGES)}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_docs_and_comments_do_not_mention_it(name: str) -> None:
-    tree, removal = remove(name)
+def check_mentions(tree: Tree, removal: Removal) -> None:
     mentions = find_mentions(tree, removal)
     files = pages(tree) | {path: text for path, text in text_files(tree, ".http")}
     lines = [f"{path}: {line}" for path, text in files.items() for line in text.split("\n")]
@@ -52,24 +93,20 @@ def test_docs_and_comments_do_not_mention_it(name: str) -> None:
     assert [line for line in lines if mentions(line)] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_links_lead_somewhere(name: str) -> None:
-    tree, _ = remove(name)
+def check_links(tree: Tree) -> None:
     anchors = {path: read_anchors(text) for path, text in pages(tree).items()}
-    dead = Links.mentions
     lines = [
         f"{path}: {line}"
         for path, text in pages(tree).items()
+        for links in [Links(path, tree, anchors, lambda text: False)]
         for line in text.split("\n")
-        if dead(Links(path, tree, anchors, lambda text: False), line)
+        if links.mentions(line)
     ]
 
     assert lines == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_files_can_still_be_read(name: str) -> None:
-    tree, _ = remove(name)
+def check_files_can_be_read(tree: Tree) -> None:
     for path, text in text_files(tree, ".json"):
         assert not path.startswith(("infra/", ".vscode/", "local.")) or json.loads(text)
     for path, text in text_files(tree, ".yaml", ".yml"):
@@ -79,9 +116,8 @@ def test_files_can_still_be_read(name: str) -> None:
     assert tomllib.loads(str(tree["pyproject.toml"]))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_tables_keep_their_columns(name: str) -> None:
-    tree, _ = remove(name)
+def check_columns(tree: Tree) -> None:
+    """The rows of a table have as many columns."""
     for path, text in pages(tree).items():
         for table in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE):
             counts = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
