@@ -130,7 +130,7 @@ parts: $(VENV)/.dev ## list the parts that can be removed, and which are there
 remove: $(VENV)/.dev ## remove parts of the template (PARTS="aog mcp"; DRY=1: print what would change)
 	@$(BIN)/python -m scripts.parts remove $(PARTS) $(if $(DRY),--dry) $(ARGS)
 
-keep: $(VENV)/.dev ## remove all parts but these, and what they need (PARTS="azure-search azure-openai" DRY=1)
+keep: $(VENV)/.dev ## remove what the commands can, but these parts and what they need (PARTS="mcp" DRY=1)
 	@$(BIN)/python -m scripts.parts keep $(PARTS) $(if $(DRY),--dry) $(ARGS)
 
 # Without azure-functions, whose version depends on the Python, and without the constraints of the last run.

@@ -38,7 +38,7 @@ def make_slug(name: str) -> str:
     if len(name) > LONGEST or not re.fullmatch(r"[\w .,()&+-]+", name) or not slug:
         raise InvalidName(
             f"A name has at most {LONGEST} letters, digits, spaces and . , ( ) & + -, and some of "
-            f"a to z: {name!r}"
+            f"a to z or 0 to 9: {name!r}"
         )
     return slug
 

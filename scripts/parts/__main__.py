@@ -11,7 +11,7 @@ from pathlib import Path
 from scripts.parts.catalog import CATALOG, PartsError
 from scripts.parts.plan import catalog_of, is_on, plan
 from scripts.parts.project import check_clean, read_tree, write_tree
-from scripts.parts.removal import Tree
+from scripts.parts.removal import Tree, text_files
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,8 +20,8 @@ def print_parts(tree: Tree) -> None:
     """Print each part: its name, its lines of code, whether it is there, what it gives."""
     catalog = catalog_of(tree)
     for name, part in catalog.parts.items():
-        files = [text for path, text in tree.items() if part.owns(path) and path.endswith(".py")]
-        lines = sum(text.count("\n") for text in files if isinstance(text, str))
+        files = [text for path, text in text_files(tree, ".py") if part.owns(path)]
+        lines = sum(text.count("\n") for text in files)
         state = "on" if is_on(tree, catalog, name) else "gone"
         hint = " (by hand)" if part.by_hand and state == "on" else ""
         print(f"{name:18} {state:5} {lines:6}  {part.gives}{hint}")

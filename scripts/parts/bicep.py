@@ -175,11 +175,12 @@ def count_uses(text: str, declaration: Declaration) -> int:
 
 def remove_unused(before: str, text: str) -> str:
     """Remove declarations, and entries of objects, that were used before and are not any more."""
+    earlier = {(one.kind, one.name): one for one in read_declarations(before)}
     while True:
         parts = []
         for each in read_declarations(text):
             inner = each.kind in ("param", "var") or " existing = " in each.text.partition("\n")[0]
-            old = next((one for one in read_declarations(before) if one.name == each.name), each)
+            old = earlier.get((each.kind, each.name), each)
             gone = inner and count_uses(before, old) and not count_uses(text, each)
             parts.append(_blank(each) if gone else each.head + remove_entries(before, text, each))
         changed = fold_file("".join(parts), {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from scripts.parts.catalog import CATALOG
 from scripts.parts.comments import remove_from_comments
 from scripts.parts.markdown import remove_from_pages
 from scripts.parts.mentions import find_mentions
@@ -55,7 +56,7 @@ def remove_elsewhere(tree: Tree, removal: Removal) -> None:
     remove_from_workbook(tree, mentions)
     for endings, marker in MARKERS.items():
         for name, text in text_files(tree, *endings):
-            if name != "parts.toml":
+            if name != CATALOG:
                 tree[name] = remove_from_comments(text, marker, mentions)
     edit(tree, "docs/configuration.md", lambda text: without_deployed_settings(text, removal))
     if PAGE in tree:

@@ -97,10 +97,8 @@ class Page:
     def visit_blocks(self, blocks: list[SyntaxTreeNode]) -> bool:
         """Change a sequence of blocks; whether none is left."""
         left: list[SyntaxTreeNode] = []
-        level, drop_next = (
-            0,
-            False,
-        )  # of the section that is removed; what a gone sentence introduced
+        level = 0  # of the section that is removed
+        drop_next = False  # what a gone sentence introduced
         for block in blocks:
             depth = int(block.tag[1]) if block.type == "heading" else 0
             level = 0 if depth and depth <= level else level
@@ -142,7 +140,8 @@ class Page:
             topic = split_sentences(first.children[0].content)[0]
             if (topic and not remove_mentions(topic, self.mentions)) or self.visit(first):
                 return True
-        return self.visit_blocks(item.children[1:]) and len(item.children) > 1 and first is None
+        self.visit_blocks(item.children[1:])
+        return False
 
     def visit_paragraph(self, block: SyntaxTreeNode) -> bool:
         start, end = self.span(block)

@@ -80,9 +80,8 @@ def _without_parentheses(sentence: str, mentions: Mentions) -> str:
         inside = sentence[match.start(1) : match.end(1)]
         if mentions(inside):
             changed = _without_items(f": {inside}", mentions)[2:]  # as after a colon
-            rest = (
-                "" if mentions(changed) else f"{sentence[match.start() : match.start(1)]}{changed})"
-            )
+            start = sentence[match.start() : match.start(1)]
+            rest = "" if mentions(changed) else f"{start}{changed})"
             sentence = sentence[: match.start()] + rest + sentence[match.end() :]
     return sentence
 
@@ -117,12 +116,12 @@ def _without_item(sentence: str, mentions: Mentions) -> str:
     masked = _mask_parentheses(sentence)
     stop = len(sentence.rstrip(" .:;!?\n"))
     separators = [match.span() for match in SEPARATOR.finditer(masked[:stop])]
-    starts = [match for match in LIST_START.finditer(masked[:stop])]
+    starts = [*LIST_START.finditer(masked[:stop])]
     edges = {match.span() for match in starts}
     ends = sorted({*separators, *(each.span() for each in starts if each["end"]), (stop, stop)})
     for before in sorted({*edges, *separators}):
         after = next(each for each in ends if each[0] >= before[1])
-        item, count = sentence[before[1] : after[0]], 0
+        item = sentence[before[1] : after[0]]
         if not mentions(item):
             continue
         count = _count_items(before, after, edges, ends)

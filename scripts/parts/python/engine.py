@@ -22,13 +22,12 @@ from scripts.parts.python.unused import (
     SETTINGS,
     UnusedFinder,
     is_code,
-    python_files,
     read_uses,
 )
-from scripts.parts.removal import Removal, Tree
+from scripts.parts.removal import Removal, Tree, text_files
 
 # The tool itself: what it names may be gone.
-TOOL = ("scripts/parts/", "tests/unit/scripts/parts/", "tests/template/test_parts_")
+TOOL = ("scripts/parts/", "tests/unit/scripts/parts/", "tests/template/test_parts")
 Parameters = dict[tuple[str, str], list[tuple[int, str]]]
 
 
@@ -68,11 +67,11 @@ class Engine:
 
     def __init__(self, tree: Tree, removal: Removal) -> None:
         self.tree, self.removal = tree, removal
-        self.modules = {module_name(path): path for path, _ in python_files(removal.before)}
+        self.modules = {module_name(path): path for path, _ in text_files(removal.before, ".py")}
         self.parts = set(removal.gone)
         self.methods = Counter(  # how many classes have a member of a name
             name.rpartition(".")[2]
-            for _, text in python_files(removal.before)
+            for _, text in text_files(removal.before, ".py")
             for name in read_module(text).definitions
             if "." in name
         )
@@ -97,7 +96,7 @@ class Engine:
             parameters_now = Parameters()
             affected = [
                 (path, text)
-                for path, text in python_files(self.tree)
+                for path, text in text_files(self.tree, ".py")
                 if path in dead or path in places or self._is_affected(path, text, gone)
             ]
             for path, text in affected:
@@ -162,10 +161,9 @@ class Engine:
     ) -> set[tuple[str, str]]:
         """The definitions that a change has removed; adds the removed parameters."""
         before, after = read_module(text).definitions, read_module(new).definitions
-        for name, definition in before.items():
+        for name, original in before.items():
             if name in after:
-                rest = after[name].parameters
-                lost = [each for each in enumerate(definition.parameters) if each[1] not in rest]
+                lost = [each for each in enumerate(original) if each[1] not in after[name]]
                 key = self._call_key(path, name)
                 if lost and key:
                     parameters[key] = lost
@@ -185,7 +183,7 @@ class Engine:
         """The names of removed members that no class has any more."""
         names: set[str] = set()
         for of_tests in (True, False):  # what only tests define now is of the code no more
-            files = [each for each in python_files(self.tree) if of_tests or is_code(each[0])]
+            files = [each for each in text_files(self.tree, ".py") if of_tests or is_code(each[0])]
             defined = {
                 name.rpartition(".")[2]
                 for _, text in files
@@ -201,7 +199,7 @@ class Engine:
         folders = {
             path.rpartition("/")[0] for path in self.tree if not path.endswith("__init__.py")
         }
-        for path, text in python_files(self.tree):
+        for path, text in text_files(self.tree, ".py"):
             folder = path.removesuffix("/__init__.py")
             if folder != path and text.count("\n") < 30:
                 had = any(each.startswith(folder + "/") for each in self.removal.paths)

@@ -1,9 +1,8 @@
-"""What a Python file defines, imports, binds and uses."""
+"""What a Python file defines, imports and binds."""
 
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,23 +12,16 @@ Named = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(slots=True)
-class Definition:
-    """A function, class, constant or member; `name` is qualified in its module."""
-
-    name: str
-    node: ast.AST
-    parameters: tuple[str, ...] = ()  # of a function, or the fields of a class, in order
-
-
-@dataclass(slots=True)
 class Module:
     """A parsed file."""
 
     # Local names of imports, in any scope: the module, and the name in it ("" for itself).
     imports: dict[str, tuple[str, str]] = field(default_factory=dict)
     every_import: list[tuple[str, str]] = field(default_factory=list)
-    bindings: dict[str, Counter[str]] = field(default_factory=dict)  # names by scope
-    definitions: dict[str, Definition] = field(default_factory=dict)
+    bindings: dict[str, set[str]] = field(default_factory=dict)  # names by scope
+    # Functions, classes, constants and members by qualified name: the parameters of a function, or
+    # the fields of a class, in order.
+    definitions: dict[str, tuple[str, ...]] = field(default_factory=dict)
     bases: dict[str, list[str]] = field(default_factory=dict)  # of the classes
     is_script: bool = False
 
@@ -46,15 +38,14 @@ class _Reader(ast.NodeVisitor):
     def __init__(self, module: Module) -> None:
         self.module, self.scope = module, ""
         self.kinds: list[str] = []
-        module.bindings[""] = Counter()
+        module.bindings[""] = set()
 
     def bind(self, name: str) -> None:
-        self.module.bindings.setdefault(self.scope, Counter())[name] += 1
+        self.module.bindings.setdefault(self.scope, set()).add(name)
 
-    def define(self, name: str, node: ast.AST, parameters: tuple[str, ...] = ()) -> None:
+    def define(self, name: str, parameters: tuple[str, ...] = ()) -> None:
         if "function" not in self.kinds:
-            qualified = join(self.scope, name)
-            self.module.definitions.setdefault(qualified, Definition(qualified, node, parameters))
+            self.module.definitions.setdefault(join(self.scope, name), parameters)
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -73,13 +64,13 @@ class _Reader(ast.NodeVisitor):
     def visit_Name(self, node: ast.Name) -> None:
         if not isinstance(node.ctx, ast.Load):
             self.bind(node.id)
-            self.define(node.id, node)
+            self.define(node.id)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         is_own = isinstance(node.value, ast.Name) and node.value.id == "self"
         if is_own and isinstance(node.ctx, ast.Store) and self.kinds[-2:] == ["class", "function"]:
             name = join(self.scope.rpartition(".")[0], node.attr)
-            self.module.definitions.setdefault(name, Definition(name, node))
+            self.module.definitions.setdefault(name, ())
         self.generic_visit(node)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
@@ -101,7 +92,7 @@ class _Reader(ast.NodeVisitor):
             and "ClassVar" not in ast.unparse(each.annotation)
         ]
         self.bind(node.name)
-        self.define(node.name, node, tuple(fields))
+        self.define(node.name, tuple(fields))
         self.module.bases[join(self.scope, node.name)] = [
             ast.unparse(base).rpartition(".")[2] for base in node.bases
         ]
@@ -109,7 +100,7 @@ class _Reader(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self.bind(node.name)
-        self.define(node.name, node, tuple(list_parameters(node.args)))
+        self.define(node.name, tuple(list_parameters(node.args)))
         self._enter(node, "function")
 
     visit_AsyncFunctionDef = visit_FunctionDef
@@ -119,9 +110,7 @@ class _Reader(ast.NodeVisitor):
             self.bind(name)  # in the scope around it: near enough
         self.generic_visit(node)
 
-    def _enter(
-        self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, kind: str
-    ) -> None:
+    def _enter(self, node: Named, kind: str) -> None:
         outer, self.scope = self.scope, join(self.scope, node.name)
         self.kinds.append(kind)
         if not isinstance(node, ast.ClassDef):

@@ -84,19 +84,11 @@ class Pruner(ExpressionPruner):
 
     def leave_Assign(self, original_node: Any, updated_node: Any) -> Any:
         value, targets = updated_node.value, updated_node.targets
-        if targets[0].target.deep_equals(cst.Name("__all__")):
-            names = [each for each in value.elements if not self._is_dead_export(each)]
-            value = value.with_changes(elements=close(names))
-            return updated_node.with_changes(value=value) if names else REMOVED
         if id(original_node.value) in self._parallel:
             return self._without_pairs(original_node, updated_node)
         if contains_dead(value) or any(map(is_dead, targets)):
             return REMOVED
         return updated_node
-
-    def _is_dead_export(self, element: cst.BaseElement) -> bool:
-        name = element.value
-        return isinstance(name, cst.SimpleString) and name.evaluated_value in self.names.dead
 
     def _without_pairs(self, original_node: Any, updated_node: Any) -> Any:
         elements = updated_node.targets[0].target.elements

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from scripts.parts.python.unused import python_files
-from scripts.parts.removal import Tree
+from scripts.parts.removal import Tree, text_files
 
 RULES = "B007,F401,F811,F841,I,PIE790,RUF059,RUF100"
 
@@ -20,7 +19,7 @@ def written(tree: Tree) -> Iterator[Path]:
     """Write the Python files, and the settings of the tools, to a temporary folder."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        for path in (*(path for path, _ in python_files(tree)), "pyproject.toml"):
+        for path in (*(path for path, _ in text_files(tree, ".py")), "pyproject.toml"):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(str(tree[path]), "utf-8")
         yield folder
@@ -28,7 +27,7 @@ def written(tree: Tree) -> Iterator[Path]:
 
 def tidy(tree: Tree, before: Tree) -> None:
     """Run ruff over the Python files that have changed. Raises CalledProcessError."""
-    changed = [path for path, text in python_files(tree) if before.get(path) != text]
+    changed = [path for path, text in text_files(tree, ".py") if before.get(path) != text]
     if not changed:
         return
     with written(tree) as folder:

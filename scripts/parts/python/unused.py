@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from scripts.parts.python.modules import FUNCTIONS, join, module_name, read_module
+from scripts.parts.python.modules import FUNCTIONS, Named, join, module_name, read_module
+from scripts.parts.removal import Tree, text_files
 
 DISCOVERED = ("tests/support/flavors/", "bench/requests/")  # imported by folder, not by name
 SETTINGS = "shared/settings.py"  # whose fields are the variables, in lower case
@@ -43,8 +44,6 @@ class _Collector(ast.NodeVisitor):
             target = isinstance(node.value, ast.Name) and self.imports.get(node.value.id)
             if target:
                 self.add(".".join(filter(None, target)), node.attr)
-        else:
-            self.add("store", node.attr)
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -58,13 +57,10 @@ class _Collector(ast.NodeVisitor):
         self.add("fixture", node.arg)
         self.generic_visit(node)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self._visit_definition(node)
+    def visit_FunctionDef(self, node: Named) -> None:
+        self._visit_owned(node, node.name)
 
-    visit_AsyncFunctionDef = visit_FunctionDef
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self._visit_definition(node)
+    visit_AsyncFunctionDef = visit_ClassDef = visit_FunctionDef
 
     def visit_Assign(self, node: ast.Assign) -> None:
         target = node.targets[0]
@@ -72,9 +68,6 @@ class _Collector(ast.NodeVisitor):
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         self._visit_owned(node, node.target.id if isinstance(node.target, ast.Name) else "")
-
-    def _visit_definition(self, node: ast.AST) -> None:
-        self._visit_owned(node, node.name)  # type: ignore[attr-defined]
 
     def _visit_owned(self, node: ast.AST, name: str) -> None:
         outer = self.owner
@@ -119,14 +112,6 @@ class Uses:
         }
 
 
-def python_files(tree: Mapping[str, str | bytes]) -> list[tuple[str, str]]:
-    return [
-        (path, text)
-        for path, text in tree.items()
-        if path.endswith(".py") and isinstance(text, str)
-    ]
-
-
 def _is_wire_field(bases: Mapping[str, list[str]], name: str) -> bool:
     """Whether it is a field of a pydantic model, which a body may have though nothing reads it."""
     parents = bases.get(name.rpartition(".")[0], [])
@@ -136,20 +121,20 @@ def _is_wire_field(bases: Mapping[str, list[str]], name: str) -> bool:
 class UnusedFinder:
     """Compares a tree with the one before: what nothing used there is an entry, and stays."""
 
-    def __init__(self, before: Mapping[str, str | bytes]) -> None:
+    def __init__(self, before: Tree) -> None:
         self.before = self._read(before)
 
-    def _read(self, tree: Mapping[str, str | bytes]) -> tuple[Uses, Uses]:
+    def _read(self, tree: Tree) -> tuple[Uses, Uses]:
         """The uses of the code, and those of everything: code that only tests use is unused."""
-        files = python_files(tree)
+        files = text_files(tree, ".py")
         return Uses(each for each in files if is_code(each[0])), Uses(files)
 
-    def find(self, tree: Mapping[str, str | bytes]) -> tuple[dict[str, set[str]], set[str]]:
+    def find(self, tree: Tree) -> tuple[dict[str, set[str]], set[str]]:
         """The definitions by file, and the files, that nothing uses any more."""
         now = self._read(tree)
         names: dict[Use, tuple[str, set[Use]]] = {}  # path and users of a definition
         modules: dict[str, tuple[str, set[Use]]] = {}
-        for path, text in python_files(tree):
+        for path, text in text_files(tree, ".py"):
             if path.startswith(DISCOVERED):
                 continue
             module, of = module_name(path), int(not is_code(path))

@@ -50,6 +50,7 @@ STATEMENTS = {
         "if x:\n    print(1)\nelse:\n    print(3)",
     ),
     "a test for absence": ("if old() is None:\n    print(1)", "print(1)"),
+    "the only export": ('__all__ = ["VALUE"]\nprint(1)', "print(1)"),
     "a variable": ("x = old()\ny = str(x)\nprint(2)", "print(2)"),
     "one of two variables": ("x, y = old(), 2", "y = 2"),
     "a variable with another value": ("x = 1\nif y:\n    x = old()", "x = 1"),
