@@ -271,7 +271,8 @@ def test_make_lists_the_targets(clone: Path) -> None:
     commands = [line.split()[1] for line in ended.stdout.splitlines()]
     tests = ["test", "test-all", "test-browser", "test-removal", "mutants"]
     tests += ["eval", "eval-questions", "eval-safety", "bench", "soak"]
-    assert commands == ["help", "run", "index", "run-fakes", *tests, "check", "samples", "lock"]
+    others = ["check", "samples", "rename", "parts", "remove", "keep", "lock"]
+    assert commands == ["help", "run", "index", "run-fakes", *tests, *others]
 
 
 @needs_make
