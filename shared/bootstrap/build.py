@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+from shared.bootstrap.aog import make_aog_config
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.factories import import_factory
 from shared.bootstrap.files import make_files
@@ -20,7 +21,9 @@ from shared.domain.overrides import Overrides
 from shared.http.auth import AccessPolicy, ApiKeyPolicy, CrossOriginPolicy, origin_of
 from shared.http.call import AnswerSlots, Limits
 from shared.models.router import Router
+from shared.protocols.ai_chat.history import HistoryConfig
 from shared.protocols.ai_chat.routes import AiChatConfig
+from shared.protocols.content import ContentConfig
 from shared.protocols.exchange import App
 from shared.protocols.mcp.documents import McpConfig
 from shared.protocols.openai.data_sources import SearchScope
@@ -92,10 +95,10 @@ def build(settings: Settings) -> App:
     """
     clients = Clients(settings)
     models, retriever = make_router(clients), make_retriever(clients)
-    files, memory = make_files(clients, retriever), make_memory(clients)
-    health = make_health(clients, models, retriever, {"files": files, "memory": memory})
+    files = make_files(clients, retriever)
+    memory = make_memory(clients)
+    health = make_health(clients, models, retriever, stores={"files": files, "memory": memory})
     app = App(
-        files=files,
         memory=memory,
         rag=_make_rag(settings, models, retriever),
         access=AccessPolicy(
@@ -112,13 +115,13 @@ def build(settings: Settings) -> App:
         answer_slots=AnswerSlots(settings.max_concurrent_answers),
         tracer=_make_tracer(settings),
         limits=Limits(
-            settings.max_json_bytes,
-            settings.max_form_bytes,
-            settings.answer_timeout_seconds,
-            settings.memory_seconds,
-            settings.body_timeout_seconds,
+            json_bytes=settings.max_json_bytes,
+            form_bytes=settings.max_form_bytes,
+            request_seconds=settings.answer_timeout_seconds,
+            memory_seconds=settings.memory_seconds,
+            body_seconds=settings.body_timeout_seconds,
         ),
-        configs=(health, *_configure_protocols(settings)),
+        configs=(health, ContentConfig(files), *_configure_protocols(clients)),
     )
     names = " ".join(f"{kind}={name}" for kind, name in health.names.items())
     log.info("start: %s%s", names, _describe_index(retriever))
@@ -146,10 +149,13 @@ def _make_rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
     )
 
 
-def _configure_protocols(settings: Settings) -> tuple[object, ...]:
+def _configure_protocols(clients: Clients) -> tuple[object, ...]:
     """Make the configurations of protocols, one a line."""
+    settings = clients.settings
     return (
-        AiChatConfig(settings.chat_answers, settings.conversations == "always"),
+        AiChatConfig(settings.chat_answers),
+        HistoryConfig(settings.conversations == "always"),
+        make_aog_config(clients),
         McpConfig(settings.base_url),
         OpenSearchConfig(settings.azure_search_index or "documents"),
         PageConfig(settings.page == "on"),

@@ -88,6 +88,13 @@ class Clients:
         (endpoint,) = require_settings(self.settings, "AZURE_STORAGE_ENDPOINT")
         return make_container_client(endpoint, self.settings.azure_storage_container, self.identity)
 
+    @property
+    def blob_files(self) -> Any:
+        """The store of the Blob container. Raises SettingsError."""
+        from shared.files.blobs import BlobFiles
+
+        return BlobFiles(self.blob_container, self.settings.storage_seconds)
+
     @cached_property
     def embed(self) -> Embed | None:
         """The embedding function; None without a model. Raises SettingsError."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from shared.bootstrap.clients import Clients
 from shared.files.base import Files
 from shared.retrieval.base import Retriever
@@ -14,20 +12,13 @@ def make_files(clients: Clients, retriever: Retriever) -> Files | None:
     """Make the file store of citations; None without one. Raises SettingsError."""
     settings = clients.settings
     if settings.azure_storage_endpoint:
-        files: Files = make_blob_files(clients)
+        files: Files = clients.blob_files
         return files
     if settings.documents_path:
         return _make_folder_files(settings.documents_path)
     if settings.index_file:
         return _make_indexed_files(retriever)
     return None
-
-
-def make_blob_files(clients: Clients) -> Any:
-    """Make the store of the Blob container. Raises SettingsError."""
-    from shared.files.blobs import BlobFiles
-
-    return BlobFiles(clients.blob_container, clients.settings.storage_seconds)
 
 
 def _make_folder_files(path: str) -> Files:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 
 from shared.bootstrap.clients import Clients
-from shared.files.base import Files
 from shared.http.call import Json
-from shared.memory.base import Memory
 from shared.models.router import Router
-from shared.protocols.health import Health, HealthCheck
+from shared.protocols.health import Component, Health, HealthCheck
 from shared.retrieval.base import Retriever
 
 
@@ -18,7 +17,7 @@ def make_health(
     clients: Clients,
     router: Router,
     retriever: Retriever,
-    stores: Mapping[str, Files | Memory | None],
+    stores: Mapping[str, Component | None] = MappingProxyType({}),
 ) -> Health:
     """Make the checks of the components in use. Only on a laptop it tells what the index holds:
     elsewhere anybody may ask.

@@ -9,16 +9,14 @@ from urllib.parse import urlsplit
 
 from shared.bootstrap.clients import Clients, make_http_model
 from shared.bootstrap.factories import import_factory
-from shared.bootstrap.providers import make_provider, make_request_model_factory
+from shared.bootstrap.providers import make_providers, make_request_model_factory
 from shared.domain.hosts import is_loopback
 from shared.models.base import Model
 from shared.models.router import Provider, Router, Side
-from shared.settings import Settings, SettingsError, require_settings
-
-DEFAULT_MODEL = "demo"
+from shared.settings import Settings, require_settings
 
 
-def _select_api(settings: Settings) -> tuple[str, str]:
+def select_api(settings: Settings) -> tuple[str, str]:
     """Return the flavor of CHAT_MODEL_API, and its path under an endpoint."""
     if settings.chat_model_api == "responses":
         return "responses", "/responses"
@@ -28,30 +26,25 @@ def _select_api(settings: Settings) -> tuple[str, str]:
 def _make_demo(_clients: Clients) -> Provider:
     from shared.models.demo import DemoModel
 
-    return _single_model_provider("demo", "demo", DemoModel())
+    return _single_model_provider("demo", DemoModel())
 
 
 def _make_azure_openai(clients: Clients) -> Provider:
     names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
     _, name = require_settings(clients.settings, *names)
-    flavor, path = _select_api(clients.settings)
-    url = clients.azure_openai_base_url + path
+    url = clients.azure_openai_base_url + select_api(clients.settings)[1]
     hint = "does the app's identity have the role Cognitive Services OpenAI User on it?"
     model = _make_named_model(clients.settings, clients.azure_openai, url, name, hint)
-    return _single_model_provider(
-        "azure-openai", flavor, model, "remote", url=url, auth_type="apikey"
-    )
+    return _single_model_provider("azure-openai", model, "remote")
 
 
 def _make_openai(clients: Clients) -> Provider:
     settings, names = clients.settings, ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL")
     base, name = require_settings(settings, *names)
-    flavor, path = _select_api(settings)
-    url = base.rstrip("/") + path
+    url = base.rstrip("/") + select_api(settings)[1]
     model = _make_named_model(settings, clients.openai, url, name, "is OPENAI_API_KEY right?")
     side: Side = "local" if is_local(base) else "remote"
-    auth_type = "none" if settings.openai_api_key is None else "apikey"
-    return _single_model_provider("openai", flavor, model, side, url=url, auth_type=auth_type)
+    return _single_model_provider("openai", model, side)
 
 
 def is_local(url: str) -> bool:
@@ -72,7 +65,7 @@ def _make_named_model(settings: Settings, client: Any, url: str, name: str, hint
         settings,
         client,
         url,
-        flavor=_select_api(settings)[0],
+        flavor=select_api(settings)[0],
         name=name,
         server_model=name,
         reasoning=reasoning
@@ -86,12 +79,9 @@ def _make_named_model(settings: Settings, client: Any, url: str, name: str, hint
     return model
 
 
-def _single_model_provider(
-    name: str, flavor: str, model: Model, side: Side = "local", **metadata: str
-) -> Provider:
-    """Make a provider with one model, and what of its metadata is not the default."""
-    metadata = {"flavor": flavor, **metadata}
-    return Provider(name, side, lambda _: model, (model.name,), metadata=metadata)
+def _single_model_provider(name: str, model: Model, side: Side = "local") -> Provider:
+    """Make a provider with one model."""
+    return Provider(name, side, lambda _: model, (model.name,))
 
 
 # The values of CHAT_MODEL. Any other is `package.module:factory`, a function Settings -> Model.
@@ -102,25 +92,22 @@ MODEL_FACTORIES: Mapping[str, Callable[[Clients], Provider]] = {
 }
 
 
+DEFAULT_MODEL = next(iter(MODEL_FACTORIES))  # the demo model, where it is there
+
+
 def make_router(clients: Clients) -> Router:
     """Make the router of all providers. Raises SettingsError."""
     settings = clients.settings
     providers = _make_configured_providers(clients)
-    providers += (make_provider(clients, metadata) for metadata in settings.model_providers)
+    providers += make_providers(clients, [provider.name for provider in providers])
     if not providers:
         providers = [_make_named_provider(clients, DEFAULT_MODEL)]
-    names = [provider.name for provider in providers]
-    if duplicates := sorted({name for name in names if names.count(name) > 1}):
-        problem = f"MODEL_PROVIDERS must not name a provider {duplicates[0]}: the settings make one"
-        raise SettingsError((problem,))
-    if not any(provider.available for provider in providers):
-        raise SettingsError(("MODEL_PROVIDERS must have a provider with status 1",))
     seconds = min(
         settings.local_first_token_seconds, settings.answer_timeout_seconds / 2
     )  # leaves time for another
     return Router(
         providers,
-        settings.hybrid_policy,
+        policy=settings.hybrid_policy,
         request_providers=make_request_model_factory(clients),
         seconds=seconds,
     )
@@ -151,4 +138,4 @@ def _make_named_provider(clients: Clients, name: str) -> Provider:
     if factory is not None:
         return factory(clients)
     model: Model = import_factory("CHAT_MODEL", name, MODEL_FACTORIES)(clients.settings)
-    return _single_model_provider("custom", "custom", model)
+    return _single_model_provider("custom", model)

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from shared.bootstrap.clients import Clients, make_http_model
 from shared.models.base import Model
-from shared.models.providers.metadata import ProviderMetadata, redact_provider
+from shared.models.providers.metadata import ProviderMetadata
 from shared.models.providers.provider_list import IDENTITY
 from shared.models.router import Provider, RequestProviderFactory, reject_request_provider
-from shared.settings import Settings
+from shared.settings import Settings, SettingsError
 
 OPENAI_FLAVORS = ["openai", "responses"]  # whose reasoning models take no temperature
 
 
-def make_provider(clients: Clients, metadata: ProviderMetadata) -> Provider:
+def make_providers(clients: Clients, others: Sequence[str]) -> list[Provider]:
+    """Make the providers of MODEL_PROVIDERS. `others` are the names of those of other settings.
+
+    Raises SettingsError.
+    """
+    providers = [_make_provider(clients, metadata) for metadata in clients.settings.model_providers]
+    names = [*others, *(provider.name for provider in providers)]
+    if duplicates := sorted({name for name in names if names.count(name) > 1}):
+        problem = f"MODEL_PROVIDERS must not name a provider {duplicates[0]}: the settings make one"
+        raise SettingsError((problem,))
+    if providers and not others and not any(provider.available for provider in providers):
+        raise SettingsError(("MODEL_PROVIDERS must have a provider with status 1",))
+    return providers
+
+
+def _make_provider(clients: Clients, metadata: ProviderMetadata) -> Provider:
     """Make a provider of MODEL_PROVIDERS, with one client for all of its models.
 
     Models are made for each request: clients may name any number of them.
@@ -30,7 +45,6 @@ def make_provider(clients: Clients, metadata: ProviderMetadata) -> Provider:
         models=tuple(metadata.models),
         allows_selection=metadata.allow_to_select_model,
         available=metadata.status == 1,
-        metadata=redact_provider(metadata, clients.settings.max_prompt_tokens),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.factories import import_factory
-from shared.bootstrap.files import make_blob_files
 from shared.retrieval.base import Retriever, missing_members
 from shared.settings import SHARED_FOLDER, Settings, SettingsError, require_settings
 
@@ -56,7 +55,7 @@ def _make_azure_search_retriever(clients: Clients) -> Retriever:
         embed=None if vectorizer else clients.embed,
         vectorizer=vectorizer,
         semantic_configuration=settings.azure_search_semantic_configuration,
-        fetch_image=make_blob_files(clients).read_image if storage else None,
+        fetch_image=clients.blob_files.read_image if storage else None,
     )
 
 

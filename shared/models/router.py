@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NoReturn
 
@@ -41,7 +41,7 @@ class Provider:
 
     `models` are the names of its models, the default first; empty if it has a model of any name.
     `allows_selection` is whether a request may select one. `make_model` takes the name of a model,
-    or None for the server's default. `metadata` is the rest of its public description.
+    or None for the server's default.
     """
 
     name: str
@@ -50,7 +50,6 @@ class Provider:
     models: tuple[str, ...] = ()
     allows_selection: bool = True
     available: bool = True
-    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def has_model(self, model: str | None) -> bool:
         """Whether it can answer a request for this model; None is any model."""

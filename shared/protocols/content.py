@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from contextlib import aclosing
+from dataclasses import dataclass
 from email.utils import formatdate
 
 from shared.domain.concurrency import with_deadline
 from shared.domain.errors import DeadlineExceeded, NotFound
 from shared.domain.events import MAX_PATH_LENGTH, decode_path, encode_path
 from shared.domain.overrides import UNSET
-from shared.files.base import TIMEOUT_MESSAGE, File
+from shared.files.base import TIMEOUT_MESSAGE, File, Files
 from shared.files.headers import (
     add_charset,
     disposition_headers,
@@ -57,6 +58,13 @@ def _is_inside(name: str) -> bool:
     return not climbs and len(name) <= MAX_PATH_LENGTH and "\0" not in name
 
 
+@dataclass(frozen=True, slots=True)
+class ContentConfig:
+    """Where the files of the documents are."""
+
+    files: Files | None = None
+
+
 async def content(exchange: Exchange) -> Reply:
     """Answer a call until its deadline. Raises ChatErrors."""
     work = _open(exchange, exchange.rag.retriever)
@@ -64,7 +72,8 @@ async def content(exchange: Exchange) -> Reply:
 
 
 async def _open(exchange: Exchange, retriever: Retriever) -> Reply:
-    files, call, deadline = exchange.app.files, exchange.call, exchange.deadline
+    call, deadline = exchange.call, exchange.deadline
+    files = exchange.app.config(ContentConfig).files
     if files is None:
         raise NotFound("This deployment serves no documents.")
     try:

@@ -19,7 +19,6 @@ from shared.domain.errors import (
 )
 from shared.domain.events import ByteStream
 from shared.domain.request import RequestMetadata, User
-from shared.files.base import Files
 from shared.http.auth import AccessPolicy, ApiKeyPolicy, CrossOriginPolicy
 from shared.http.body import Body, read_body
 from shared.http.call import (
@@ -58,7 +57,6 @@ class App:
     rag: Rag | None = None  # None if settings are wrong
     access: AccessPolicy = field(default_factory=AccessPolicy)
     limits: Limits = field(default_factory=Limits)
-    files: Files | None = None  # the files that citations refer to
     memory: Memory | None = None  # stored conversations
     api_key: ApiKeyPolicy = field(default_factory=ApiKeyPolicy)
     links: str = ""  # the beginning of links to documents

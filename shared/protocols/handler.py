@@ -98,15 +98,16 @@ async def respond(
 ) -> Reply:
     """Answer a request, whole or as a stream."""
     deadline, call = exchange.deadline, exchange.call
-    model_deadline = deadline - (exchange.app.limits.storage_seconds if history else 0)
+    storage_begins = deadline - exchange.app.limits.storage_seconds
+    model_deadline = storage_begins if history else deadline
     options = StreamOptions(
         request,
         exchange.record,
         deadline,
         model_deadline,
-        history,
-        transforms,
-        protocol.prompt_builder,
+        history=history,
+        transforms=transforms,
+        prompt_builder=protocol.prompt_builder,
     )
     events = stream_answer(exchange.rag, options)
     if not streams(exchange):

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Protocol
 
 from shared.domain.errors import ChatError, DeadlineExceeded
 from shared.http.call import Json, Reply, dumps
@@ -18,6 +19,18 @@ CACHE_SECONDS = 30.0  # /health is public: it must not load the services
 CHECK_SECONDS = 5.0
 
 log = logging.getLogger("chat")
+
+
+class Component(Protocol):
+    """A part of the app that can be checked."""
+
+    @property
+    def name(self) -> str:
+        """What the log and `/health` call it."""
+
+    @property
+    def ready(self) -> Callable[[], Awaitable[None]]:
+        """Checks that it responds. Raises ChatErrors."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from shared.domain.request import ChatRequest
 from shared.http.auth import AccessPolicy
 from shared.memory.base import Conversation, Interaction, Memory, PageRequest, Turn
 from shared.memory.chat_history import EMPTY_ANSWER, NOT_CREATED, NOT_STORED, ChatHistory
-from shared.protocols.ai_chat.routes import AiChatConfig
+from shared.protocols.ai_chat.history import HistoryConfig
 from shared.rag import flow
 from shared.settings import read_settings
 from tests.support.calls import (
@@ -47,7 +47,7 @@ from tests.support.fakes import (
 from tests.support.servers import LAPTOP, SAMPLES
 from tests.support.stores import FakeClock, sqlite_memory
 
-EVERY_CHAT = (AiChatConfig(stores_every_chat=True),)
+EVERY_CHAT = (HistoryConfig(stores_every_chat=True),)
 TEXT = "Dental care [plans/plus.pdf#page=2]."
 WAYS = [
     pytest.param("/chat", "sessionState", {}, id="001"),

@@ -21,12 +21,12 @@ from shared.app import handle_call
 from shared.bootstrap.build import build, start
 from shared.domain.errors import ChatError, DeadlineExceeded, Misconfigured, NotFound, Unavailable
 from shared.domain.events import Source, decode_path, encode_path
-from shared.files.base import File
+from shared.files.base import File, Files
 from shared.files.folder import CHUNK_BYTES, FolderFiles
 from shared.files.headers import disposition_headers
 from shared.http.auth import AccessPolicy
 from shared.http.call import Limits
-from shared.protocols.content import candidates
+from shared.protocols.content import ContentConfig, candidates
 from shared.protocols.exchange import App
 from shared.protocols.health import Health
 from shared.retrieval.sqlite.retriever import SqliteRetriever
@@ -59,9 +59,17 @@ def folder(tmp_path: Path) -> Path:
     return documents
 
 
+def serving(files: Files) -> tuple[object, ...]:
+    """The configuration of an app that serves these files."""
+    return (ContentConfig(files),)
+
+
 def make_service(folder: Path, *names: str) -> App:
     """A service with the files of a folder; the index has these names."""
-    return App(make_rag(retriever=FakeRetriever([*map(source, names)])), files=FolderFiles(folder))
+    return App(
+        make_rag(retriever=FakeRetriever([*map(source, names)])),
+        configs=serving(FolderFiles(folder)),
+    )
 
 
 def get(
@@ -367,7 +375,7 @@ class EveryNameRetriever(FakeRetriever):
 
 @pytest.mark.parametrize("path", OUTSIDE_PATHS)
 def test_path_traversal_is_a_404(folder: Path, path: str) -> None:
-    service = App(make_rag(retriever=EveryNameRetriever()), files=FolderFiles(folder))
+    service = App(make_rag(retriever=EveryNameRetriever()), configs=serving(FolderFiles(folder)))
 
     assert is_not_found(get(service, path))
     assert is_not_found(get(service, path, method="GET", headers={"range": "bytes=0-1"}))
@@ -463,7 +471,11 @@ def test_document_is_served_only_to_users_who_can_search_it(
     (folder / name).write_bytes(TEXT)
     index = SqliteRetriever(known for known, _ in READERS.values())
     files = RecordingFiles(folder)
-    service = App(replace(make_rag(), retriever=index), AccessPolicy(sign_in=True), files=files)
+    service = App(
+        replace(make_rag(), retriever=index),
+        AccessPolicy(sign_in=True),
+        configs=serving(files),
+    )
     conditions = [{}, {"if-none-match": "*"}, {"range": "bytes=0-1"}, {"range": "bytes=900-"}]
     response = [get(service, name, USERS[user] | more) for more in conditions]
     index.close()
@@ -477,7 +489,7 @@ def test_document_is_served_only_to_users_who_can_search_it(
 
 def test_sign_in_headers_are_ignored_with_sign_in_off(folder: Path) -> None:
     index = SqliteRetriever([source("a.txt", oids=("oid-a",))])
-    service = App(replace(make_rag(), retriever=index), files=FolderFiles(folder))
+    service = App(replace(make_rag(), retriever=index), configs=serving(FolderFiles(folder)))
     response = get(service, "a.txt", signed("oid-a", []))
     index.close()
 
@@ -487,7 +499,7 @@ def test_sign_in_headers_are_ignored_with_sign_in_off(folder: Path) -> None:
 def test_failing_index_opens_no_file(folder: Path) -> None:
     files = RecordingFiles(folder)
     failing = FakeRetriever(error=Unavailable(retry_after=7))
-    response = get(App(make_rag(retriever=failing), files=files), "a.txt")
+    response = get(App(make_rag(retriever=failing), configs=serving(files)), "a.txt")
 
     assert (response.status, response.headers["Retry-After"], files.opened) == (503, "7", [])
 
@@ -581,7 +593,7 @@ class StallingFiles:
 def make_stalling_service(pieces: int, seconds: float) -> tuple[App, StallingFiles]:
     files = StallingFiles(pieces)
     index = make_rag(retriever=FakeRetriever([source("a.pdf")]))
-    return App(index, limits=Limits(request_seconds=seconds), files=files), files
+    return App(index, limits=Limits(request_seconds=seconds), configs=serving(files)), files
 
 
 @pytest.mark.parametrize("pieces", [-1, 0])
@@ -661,8 +673,9 @@ def test_samples_are_served_with_the_sample_index() -> None:
 def test_documents_path_sets_the_folder(folder: Path) -> None:
     own = start({"DOCUMENTS_PATH": str(folder)})
 
-    assert isinstance(own.files, FolderFiles)
-    assert own.files.root == folder
+    files = own.config(ContentConfig).files
+    assert isinstance(files, FolderFiles)
+    assert files.root == folder
     assert start({"DOCUMENTS_PATH": "shared/data"}).problems == ()  # relative to the app's folder
     assert start({"DOCUMENTS_PATH": str(folder / "no")}).problems == (
         "DOCUMENTS_PATH must be a folder that exists",

@@ -12,6 +12,7 @@ from shared.domain.events import Source
 from shared.files.folder import FolderFiles
 from shared.http.auth import MAX_PRINCIPAL_LENGTH, AccessPolicy
 from shared.http.call import MAX_HEADER_LENGTH, without_long_headers
+from shared.protocols.content import ContentConfig
 from shared.protocols.exchange import App
 from tests.support.calls import JSON, BufferedReply, ask, call
 from tests.support.fakes import FakeRetriever, make_rag
@@ -42,7 +43,7 @@ def documents(tmp_path: Path) -> App:
     """A service with one file of five bytes."""
     (tmp_path / "a.txt").write_text("abcde")
     source = FakeRetriever([Source("1", "abcde", "a.txt", "a.txt")])
-    return App(make_rag(retriever=source), files=FolderFiles(tmp_path))
+    return App(make_rag(retriever=source), configs=(ContentConfig(FolderFiles(tmp_path)),))
 
 
 def open_file(service: App, **headers: str) -> BufferedReply:

@@ -20,6 +20,7 @@ from shared.domain.request import User
 from shared.files.folder import FolderFiles
 from shared.http.auth import AccessPolicy
 from shared.http.call import LOOKUPS_AT_ONCE, AnswerSlots, BodyMemory, Call, Limits
+from shared.protocols.content import ContentConfig
 from shared.protocols.exchange import App
 from shared.retrieval.base import WHOLE_FILE, FilePart, SearchResult
 from tests.support.calls import ANNA, BEN, JSON, QUESTION, call, local_service, read
@@ -314,7 +315,8 @@ def test_lookups_wait_for_each_other_and_no_answer_waits_for_them(
     (tmp_path / PLUS.sourcefile).parent.mkdir()
     (tmp_path / PLUS.sourcefile).write_text("Health Plus")
     retriever = SlowRetriever()
-    service = local_service(make_rag(FakeModel(ANSWER), retriever), files=FolderFiles(tmp_path))
+    files = ContentConfig(FolderFiles(tmp_path))
+    service = local_service(make_rag(FakeModel(ANSWER), retriever), configs=(files,))
 
     async def go() -> tuple[int, int, list[int]]:
         waiting = [asyncio.create_task(handle_call(service, LOOKUPS[name]())) for _ in range(30)]

@@ -16,6 +16,7 @@ from shared.domain.events import encode_path
 from shared.domain.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.domain.request import User
 from shared.files.folder import FolderFiles
+from shared.protocols.content import ContentConfig
 from shared.protocols.exchange import App
 from shared.retrieval.base import MAX_QUERY, shorten_query
 from shared.settings import read_settings
@@ -154,7 +155,8 @@ def test_mcp_does_not_search_for_a_name_that_no_index_has(
 def test_content_does_not_search_for_a_name_that_no_index_has(tmp_path: Path) -> None:
     path = ":" * 700  # encoded, as an index has it, 2,100 characters
     retriever = FakeRetriever([replace(PLUS, sourcefile=encode_path(path))])
-    app = local_service(make_rag(retriever=retriever), files=FolderFiles(tmp_path))
+    files = ContentConfig(FolderFiles(tmp_path))
+    app = local_service(make_rag(retriever=retriever), configs=(files,))
     got = ask(replace(call("/content/{path}", path=path), method="GET"), app)
 
     assert got.status == 404

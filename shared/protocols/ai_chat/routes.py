@@ -9,13 +9,12 @@ from typing import Any
 from shared.domain.errors import BadRequest
 from shared.domain.request import ChatRequest
 from shared.http.call import Reply
-from shared.memory.chat_history import ChatHistory, has_own_history
 from shared.protocols.ai_chat import web_component
+from shared.protocols.ai_chat.history import find_history
 from shared.protocols.ai_chat.output_text import INPUT, OUTPUT_TEXT
 from shared.protocols.ai_chat.response import APPS, ASK, CURRENT, RAG_CHAT
-from shared.protocols.context_json import CONVERSATION
 from shared.protocols.exchange import Exchange, Route
-from shared.protocols.handler import USAGE, ChatProtocol, read_request, respond, streams
+from shared.protocols.handler import USAGE, ChatProtocol, read_request, respond
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,6 @@ class AiChatConfig:
     """How the deployment answers chats of this protocol."""
 
     answers: str = "message"  # the key of the answer to a chat with `session_state`
-    stores_every_chat: bool = False  # also those whose state does not ask for it
 
 
 async def chat(exchange: Exchange) -> Reply:
@@ -33,7 +31,7 @@ async def chat(exchange: Exchange) -> Reply:
     request = await read_request(exchange, protocol, body)
     if not exchange.rag.client_prompts:
         _refuse_instructions(request, "input" if protocol is INPUT else "messages")
-    history = _history(exchange, protocol, request)
+    history = find_history(exchange, protocol, request)
     if history is not None:
         request = await exchange.wait_for(history.with_history(request))
     return await respond(exchange, protocol, request, history=history)
@@ -71,37 +69,6 @@ def _refuse_instructions(request: ChatRequest, key: str) -> None:
         if message.role == "system" and message.content.strip():
             field = f"{key}[{place}].role"
             raise BadRequest("must be user or assistant in this deployment", field=field)
-
-
-def _history(
-    exchange: Exchange, protocol: ChatProtocol, request: ChatRequest
-) -> ChatHistory | None:
-    """Return the conversation to store a chat in; None if it is not stored."""
-    app, state, headers = exchange.app, request.state, exchange.call.headers
-    if app.memory is None:
-        return None
-    if isinstance(state, dict) and CONVERSATION in state:
-        conversation = state[CONVERSATION]
-        if not isinstance(conversation, str | None):
-            raise BadRequest("must be a string or null", field=CONVERSATION)
-        owner: str | None = app.access.get_owner(headers)
-    elif app.config(AiChatConfig).stores_every_chat and _is_stored(exchange, protocol, request):
-        conversation, owner = state or None, app.access.find_owner(headers)
-    else:
-        return None
-    return ChatHistory(app.memory, owner, conversation, streams(exchange)) if owner else None
-
-
-def _is_stored(exchange: Exchange, protocol: ChatProtocol, request: ChatRequest) -> bool:
-    """Return whether a chat is stored that did not ask for it: the first, or one with an id.
-
-    `context_json.state` writes the id.
-    """
-    if exchange.call.route == "/ask":
-        return False
-    if request.state in (None, ""):
-        return not has_own_history(request)
-    return isinstance(request.state, str) and protocol is not CURRENT
 
 
 _route = partial(Route, methods=("POST",), handler=chat, errors=CURRENT)

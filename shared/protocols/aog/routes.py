@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from shared.domain.errors import NotFound
 from shared.http.call import Json, Reply
@@ -16,6 +19,13 @@ SERVICE = "chat"
 VERSION = "/aog/v0.2"
 CHAT_ROUTE = f"{VERSION}/services/{{service}}"
 CHAT_PATH = f"{VERSION}/services/{SERVICE}"
+
+
+@dataclass(frozen=True, slots=True)
+class AogConfig:
+    """What is known of the providers, by name: fields of the specification's description."""
+
+    descriptions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 async def chat(exchange: Exchange) -> Reply:
@@ -45,7 +55,11 @@ async def list_services(exchange: Exchange) -> Reply:
 
 async def list_providers(exchange: Exchange) -> Reply:
     """List the providers of the service, without their keys."""
-    data = [_format_provider(provider) for provider in exchange.rag.models.providers]
+    descriptions = exchange.app.config(AogConfig).descriptions
+    data = [
+        {**_format_provider(provider), **descriptions.get(provider.name, {})}
+        for provider in exchange.rag.models.providers
+    ]
     exchange.identify(CHAT)
     body = {"business_code": 20000, "message": "The service providers.", "data": data}
     return exchange.json_reply(body)
@@ -71,7 +85,6 @@ def _format_provider(provider: Provider) -> Json:
         "status": int(provider.available),
         "models": list(provider.models),
         "allow_to_select_model": provider.allows_selection,
-        **provider.metadata,
     }
 
 
