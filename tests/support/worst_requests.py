@@ -20,7 +20,9 @@ QUESTION = {"role": "user", "content": "Does the standard plan have a deductible
 MARKS = "a" + "\u0345" * 130_000 + "\u0323" * 130_000  # normalization sorts them
 LIGATURES = "\ufdfa" * 1_300_000  # each becomes 18 characters
 LISTS: list[Any] = [[]] * 240_000  # 250,000 is the limit
-CHATS = ("/chat", "/chat/stream", "/ask", "/v1/chat/completions", "/aog/v0.2/services/chat")
+COMPLETIONS = "/v1/chat/completions"
+WITH_TOOLS = (COMPLETIONS, "/aog/v0.2/services/chat")
+CHATS = ("/chat", "/chat/stream", "/ask", *WITH_TOOLS)
 RESPONSES = "/v1/responses"
 SEARCHES = ("/_search", "/documents/_search")
 BOUNDARY = "boundary"
@@ -97,7 +99,7 @@ def chats() -> Iterator[WorstRequest]:
     for path in CHATS:
         for name, body in shapes.items():
             yield WorstRequest(f"{path} {name}", path, body)
-    for path in CHATS[3:]:
+    for path in WITH_TOOLS:
         text, image = {"type": "text", "text": "x"}, {"url": "data:image/png;base64,aaaa"}
         yield WorstRequest(f"{path} parts", path, user([text] * 130_000))
         images = [{"type": "image_url", "image_url": image}] * 50_000
@@ -124,7 +126,7 @@ def chats() -> Iterator[WorstRequest]:
         yield WorstRequest(f"/chat form {count}", "/chat", form(count), headers=kind)
     parameters = {"endpoint": "https://x", "index_name": "x", "filter": "(" * 31_000}
     sources = [{"type": "azure_search", "parameters": parameters}]
-    yield WorstRequest("/v1 filter", CHATS[3], user("x", data_sources=sources))
+    yield WorstRequest("/v1 filter", COMPLETIONS, user("x", data_sources=sources))
 
 
 def responses() -> Iterator[WorstRequest]:
