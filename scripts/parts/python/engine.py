@@ -148,7 +148,7 @@ class Engine:
     def _prune_file(self, path: str, text: str, dead: Iterable[str], gone: Gone) -> str:
         gone = replace(gone, is_gone_string=partial(self.is_gone_string, path))
         new, removes_module = prune(
-            text, module_name(path), set(dead), gone, path.startswith("tests/")
+            text, module_name(path), set(dead), gone, path.startswith(("tests/", "bench/"))
         )
         if removes_module or _has_lost_its_tests(path, text, new):
             self.removal.delete(self.tree, [path])

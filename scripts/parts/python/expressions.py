@@ -14,6 +14,7 @@ import libcst as cst
 from scripts.parts.python.scopes import Gone, Names
 
 DEAD = cst.Name("__dead__")
+DEAD_TEXT = cst.SimpleString('"__dead__"')  # in place of a string that is joined to another one
 UNIONS = ("Literal", "Union")
 COPIES = ("replace", "model_copy", "_replace")  # their keywords are fields
 
@@ -21,7 +22,10 @@ COPIES = ("replace", "model_copy", "_replace")  # their keywords are fields
 def is_dead(node: cst.CSTNode | None) -> bool:
     """Whether an expression is dead, or something around one, such as an argument."""
     if isinstance(node, cst.BaseExpression):
-        return isinstance(node, cst.Name) and node.value == DEAD.value
+        return isinstance(node, (cst.Name, cst.SimpleString)) and node.value in (
+            DEAD.value,
+            DEAD_TEXT.value,
+        )
     if node is None or isinstance(node, (cst.BaseStatement, cst.BaseSuite)):
         return False
     return any(map(contains_dead, node.children))
@@ -53,16 +57,23 @@ class ExpressionPruner(cst.CSTTransformer):
         self.words = {word for word in names.dead if word.startswith(("'", '"'))}
         self._exports: set[int] = set()  # texts of `__all__`, by id
         self._labels: set[int] = set()  # nodes of names that are no uses, by id
-        self._rows: set[int] = set()  # tuples that are elements, by id
+        self._pieces: set[int] = set()  # strings that are joined, by id
+        self._rows: set[int] = set()  # tuples that are elements, or compared, by id
         self._parallel: set[int] = set()  # tuples that are assigned to a tuple, by id
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
-        updated = super().on_leave(original_node, updated_node)
+        updated: Any = super().on_leave(original_node, updated_node)
+        if id(original_node) in self._pieces:
+            is_gone = is_dead(updated) or any(map(contains_dead, updated.children))
+            return DEAD_TEXT if is_gone else updated
         if not isinstance(updated, cst.BaseExpression) or is_dead(updated):
             return updated
         if id(original_node) in self._parallel or is_absence(updated):
             return updated
         return DEAD if any(map(contains_dead, updated.children)) else updated
+
+    def visit_ConcatenatedString(self, node: cst.ConcatenatedString) -> None:
+        self._pieces |= {id(node.left), id(node.right)}
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
         self._labels.add(id(node.attr))
@@ -72,6 +83,10 @@ class ExpressionPruner(cst.CSTTransformer):
 
     def visit_DictElement(self, node: cst.DictElement) -> None:
         self._rows.add(id(node.value))
+
+    def visit_Comparison(self, node: cst.Comparison) -> None:
+        if isinstance(node.comparisons[0].operator, (cst.Equal, cst.NotEqual)):
+            self._rows |= {id(node.left), id(node.comparisons[0].comparator)}
 
     def visit_Arg(self, node: cst.Arg) -> None:
         self._labels.add(id(node.keyword))

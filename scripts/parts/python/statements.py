@@ -31,15 +31,17 @@ def is_dead_end(node: cst.CSTNode | None) -> bool:
 
 
 def is_empty(block: cst.BaseSuite) -> bool:
-    """Whether a block has only a docstring."""
-    return not any(
-        not (
-            isinstance(each, cst.SimpleStatementLine)
-            and isinstance(each.body[0], cst.Expr)
-            and isinstance(each.body[0].value, cst.SimpleString)
-        )
+    """Whether a block has nothing but a docstring and `return None`."""
+    return all(
+        isinstance(each, cst.SimpleStatementLine) and _does_nothing(each.body[0])
         for each in block.body
     )
+
+
+def _does_nothing(statement: cst.BaseSmallStatement) -> bool:
+    if isinstance(statement, cst.Return):
+        return statement.value is None or statement.value.deep_equals(cst.Name("None"))
+    return isinstance(statement, cst.Expr) and isinstance(statement.value, cst.SimpleString)
 
 
 class Pruner(ExpressionPruner):
@@ -105,7 +107,8 @@ class Pruner(ExpressionPruner):
         return updated_node.with_changes(targets=[cst.AssignTarget(lists[0])], value=lists[1])
 
     def leave_AnnAssign(self, original_node: Any, updated_node: Any) -> Any:
-        return REMOVED if is_dead(updated_node) else updated_node
+        is_gone = is_dead(updated_node) or _is_never_set(original_node, updated_node)
+        return REMOVED if is_gone else updated_node
 
     def visit_Import(self, node: cst.Import) -> bool:
         return False
@@ -173,8 +176,9 @@ class Pruner(ExpressionPruner):
     def leave_For(self, original_node: Any, updated_node: Any) -> Any:
         header = updated_node.iter if isinstance(updated_node, cst.For) else updated_node.test
         body = updated_node.body
-        is_gone = contains_dead(header) or is_dead_end(body) or not body.body
-        return REMOVED if is_gone else updated_node
+        if contains_dead(header):
+            return DEAD_END if self.is_test and self.names.kinds else REMOVED
+        return REMOVED if is_dead_end(body) or not body.body else updated_node
 
     leave_While = leave_For
 
@@ -248,6 +252,7 @@ class Pruner(ExpressionPruner):
     def leave_Param(self, original_node: Any, updated_node: Any) -> Any:
         name = original_node.name.value
         is_gone = join(self.names.scope, name) in self.names.dead
+        is_gone |= _is_never_set(original_node, updated_node)
         if is_gone or is_dead(updated_node.annotation) or contains_dead(updated_node.default):
             self.names.kill(name)
             return REMOVED
@@ -296,6 +301,16 @@ class Pruner(ExpressionPruner):
             return REMOVED
         decorators = [each for each in updated_node.decorators if not is_dead(each)]
         return updated_node.with_changes(bases=rest, decorators=decorators)
+
+
+def _is_never_set(original: Any, updated: Any) -> bool:
+    """Whether a parameter or field can only be None now."""
+    before, after = original.annotation, updated.annotation
+    return bool(
+        before
+        and isinstance(before.annotation, cst.BinaryOperation)
+        and after.annotation.deep_equals(cst.Name("None"))
+    )
 
 
 def _yields(function: cst.FunctionDef) -> bool:
