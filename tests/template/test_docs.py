@@ -220,7 +220,7 @@ def test_scale_tables_match_their_formulas(column: int, users: int) -> None:
             number = first(cells(name, table)[column])
 
             assert number == pytest.approx(value, rel=0.06, abs=0.01), name
-    parts = ("Functions", "Search", "Model", "Stored conversations", "Logs")
+    parts = ("Functions", "Search", "Model", "Logs")
     costs = [cells(part, month)[column] for part in parts]
     total = sum(first(cost) for cost in costs if not cost.startswith("under"))
     assert first(cells("**in all", month)[column]) == pytest.approx(total, abs=1)
