@@ -33,7 +33,7 @@ ADAPTERS = ("azure", "files", "memory", "models", "retrieval")
 BUGS = (AttributeError, IndexError, KeyError, TypeError, ValueError, RuntimeError)
 GENERIC = {kind.__name__ for kind in (*BUGS, ArithmeticError, Exception, LookupError)}
 # What parses the answer of a driver, and nothing else.
-PARSERS = {"map_malformed_response", "parse_rows"}
+PARSERS = {each.__name__ for each in [map_malformed_response, parse_rows]}
 
 storage = partial(map_errors, "storage", shared.files.blobs.map_status)
 index = shared.retrieval.sqlite.connections.map_errors

@@ -19,13 +19,14 @@ from shared.protocols.health import Health, HealthCheck
 from shared.settings import SHARED_FOLDER
 from shared.settings import read_settings as read_settings
 from tests.support.calls import BufferedReply, call, read
+from tests.support.fakes import FAKE_INDEX
 from tests.support.index_files import build_index
 from tests.support.servers import LAPTOP, SAMPLES
 from tests.support.upstream import Exchange, Step, Upstream, error_response, run_upstream
 
 SAMPLE_PASSAGES = SHARED_FOLDER / "data" / "samples.jsonl"
 GET = replace(call("/health"), method="GET")
-OK = {"status": "ok", "model": "m", "index": "embedded", "files": "folder"}
+OK = {"status": "ok", "model": "m", "index": "fake"}
 
 
 class FakeComponent:
@@ -146,7 +147,7 @@ def test_index_that_cannot_answer_is_degraded_with_what_helps(
 def check_model(server: Upstream, *plan: list[Step], **more: str) -> BufferedReply:
     server.plan += plan * 2  # a GET on a dropped connection is retried
     model = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "m"}
-    settings = {**SAMPLES, **model, **more}
+    settings = {**FAKE_INDEX, **model, **more}
 
     async def go() -> BufferedReply:
         service = build(read_settings(settings))

@@ -26,8 +26,9 @@ from shared.rag.model_stream import check_stream
 from shared.settings import read_settings
 from tests.support.calls import QUESTION, BufferedReply, call
 from tests.support.calls import read as read_reply
+from tests.support.fakes import FAKE_INDEX
 from tests.support.responses_upstream import ResponsesUpstream
-from tests.support.servers import LAPTOP, SAMPLES, free_port
+from tests.support.servers import LAPTOP, free_port
 from tests.support.upstream import (
     STOP,
     USAGE,
@@ -68,7 +69,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Upstream]:
 
 def settings(server: Upstream, **more: str) -> dict[str, str]:
     model = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "gpt-4o"}
-    return {**SAMPLES, **model, "CHAT_MODEL_API": server.api.name, **more}
+    return {**FAKE_INDEX, **model, "CHAT_MODEL_API": server.api.name, **more}
 
 
 def call_app(

@@ -36,6 +36,7 @@ from shared.models.router import Router
 from shared.rag.flow import Rag
 from shared.rag.prompt import Prompts
 from shared.retrieval.base import WHOLE_FILE, FilePart, IndexStatistics, SearchResult
+from shared.settings import Settings
 
 ScriptStep = Delta | Done | BaseException | asyncio.Event
 
@@ -175,6 +176,15 @@ class FakeRetriever:
 
     def statistics(self) -> IndexStatistics | None:
         return None
+
+
+# Settings of an app whose index is a FakeRetriever.
+FAKE_INDEX = {"RETRIEVER": "tests.support.fakes:make_retriever"}
+
+
+def make_retriever(_settings: Settings) -> FakeRetriever:
+    """The factory of FAKE_INDEX."""
+    return FakeRetriever()
 
 
 def fake_retriever(_settings: object) -> FakeRetriever:
@@ -337,8 +347,12 @@ def read_commands(prompt: Prompt) -> list[tuple[str, str]]:
     return [history if command[0] == "list questions" else command for command in commands]
 
 
+# Settings of an app whose model is a CommandModel.
+FAKE_MODEL = {"CHAT_MODEL": "tests.support.fakes:command_model"}
+
+
 def command_model(_settings: object) -> CommandModel:
-    """The factory for `CHAT_MODEL`."""
+    """The factory of FAKE_MODEL."""
     return CommandModel()
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.fakes import FAKE_INDEX
+
 ROOT = Path(__file__).parent.parent.parent
 AZURE = {
     "AZURE_SEARCH_ENDPOINT": "https://127.0.0.1:9",
@@ -118,7 +120,7 @@ def test_search_and_model_load_no_other_sdk() -> None:
 
 def test_server_with_a_key_loads_no_azure() -> None:
     keyed = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_CHAT_MODEL": "m"}
-    state = start_app(keyed)
+    state = start_app(keyed | FAKE_INDEX)
 
     assert state["problems"] == []
     assert imported(state, SDKS) == {"aiohttp", "httpx2", "openai"}

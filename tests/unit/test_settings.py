@@ -12,6 +12,7 @@ import pytest
 
 from shared.bootstrap.build import start
 from shared.bootstrap.local_settings import describe_misspelt
+from shared.bootstrap.models import MODEL_FACTORIES
 from shared.protocols.exchange import App
 from shared.protocols.health import Health, HealthReport
 from shared.protocols.mcp.documents import McpConfig
@@ -72,12 +73,10 @@ def test_other_container_names_are_refused(name: str) -> None:
     "name", ["nonsense", "no.such:model", "tests.support.fakes:absent", "json:", ":x"]
 )
 def test_unknown_model_factory_is_a_problem_of_its_setting(name: str) -> None:
-    service = start({"CHAT_MODEL": name})
+    known = ", ".join(MODEL_FACTORIES)
+    problem = f"CHAT_MODEL must be {known}, or a package.module:factory that can be imported"
 
-    assert service.problems == (
-        "CHAT_MODEL must be demo, azure-openai, openai, or a package.module:factory that can be "
-        "imported",
-    )
+    assert start({"CHAT_MODEL": name, **fakes.FAKE_INDEX}).problems == (problem,)
 
 
 def test_app_loads_with_a_failing_factory() -> None:
@@ -184,7 +183,7 @@ def test_index_named_like_a_route_is_rejected(name: str) -> None:
 @pytest.mark.parametrize("end", ["", "/", "/openai", "/openai/v1", "/openai/v1/"])
 def test_azure_endpoint_is_accepted_in_every_form(end: str) -> None:
     both = {"AZURE_OPENAI_ENDPOINT": f"https://x{end}", "AZURE_OPENAI_CHAT_DEPLOYMENT": "c"}
-    engine = start(both).rag
+    engine = start(both | fakes.FAKE_INDEX).rag
 
     assert engine is not None
     assert str(engine.model.client.base_url) == "https://x/openai/v1/"  # type: ignore[attr-defined]
@@ -225,14 +224,13 @@ def test_strictness_scores_must_be_five_ascending_values(scores: str) -> None:
 
 def test_custom_model_is_imported_by_name() -> None:
     assert (
-        start({"CHAT_MODEL": "tests.support.fakes:command_model"}).config(Health).names["model"]
-        == "command_model"
+        start(fakes.FAKE_MODEL | fakes.FAKE_INDEX).config(Health).names["model"] == "command_model"
     )
 
 
 @pytest.mark.parametrize("name", ["nonsense", "no.such:retriever", "tests.support.fakes:absent"])
 def test_unknown_retriever_factory_is_a_problem_of_its_setting(name: str) -> None:
-    assert start({"RETRIEVER": name}).problems == (
+    assert start({"RETRIEVER": name, **fakes.FAKE_MODEL}).problems == (
         "RETRIEVER must be a package.module:factory that can be imported",
     )
 
@@ -260,7 +258,7 @@ def not_a_retriever(_settings: Settings) -> object:
     ],
 )
 def test_missing_members_of_a_retriever_are_named_at_start(factory: str, missing: str) -> None:
-    assert start({"RETRIEVER": f"{__name__}:{factory}"}).problems == (
+    assert start({"RETRIEVER": f"{__name__}:{factory}", **fakes.FAKE_MODEL}).problems == (
         f"RETRIEVER names a factory whose retriever has no {missing}",
     )
 
