@@ -39,7 +39,6 @@ UNKNOWN_HOST = JSONResponse(
     {"error": "This server answers to localhost. Add other names to ALLOWED_HOSTS."}, 403
 )
 STARTED_MESSAGE = """\
-Page: {base}/
 Chat: POST {base}/chat, or {base}/chat/stream
 Health: {base}/health
 Docs: README.md; docs/protocols.md lists the protocols, test.http requests to try
@@ -156,6 +155,8 @@ def main(port: int, user: str = "", groups: str = "") -> None:
         web.add_middleware(SignedIn, user, [it.strip() for it in groups.split(",") if it.strip()])
         print(f"Every call is by {user}, with the groups {groups or '(none)'}.", flush=True)
     web.add_middleware(HostFilter, split_list(os.environ.get("ALLOWED_HOSTS", "")))
+    if "/" in paths:
+        print(f"Page: http://{host}/")
     print(STARTED_MESSAGE.format(base=f"http://{host}"), flush=True)
     config = uvicorn.Config(
         web, ws="none", log_config=None, log_level="warning", timeout_graceful_shutdown=3

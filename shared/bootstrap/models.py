@@ -92,7 +92,7 @@ MODEL_FACTORIES: Mapping[str, Callable[[Clients], Provider]] = {
 }
 
 
-DEFAULT_MODEL = next(iter(MODEL_FACTORIES))  # the demo model, where it is there
+DEFAULT_MODEL = next(iter(MODEL_FACTORIES))
 
 
 def make_router(clients: Clients) -> Router:

@@ -170,12 +170,10 @@ class SearchResult:
     excluded: tuple[ExcludedSource, ...] = ()  # whose scores are below the request's minimum
 
 
-MEMBERS = ("name", "ready", "search", "readable", "list_passages", "list_files", "statistics")
-
-
 def missing_members(retriever: object) -> list[str]:
     """Return the names of the members of Retriever that an object lacks."""
-    missing = [name for name in MEMBERS if not hasattr(retriever, name)]
+    members = (name for name in vars(Retriever) if not name.startswith("_"))
+    missing = [name for name in members if not hasattr(retriever, name)]
     return ["search"] if getattr(type(retriever), "search", None) is Retriever.search else missing
 
 
