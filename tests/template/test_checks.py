@@ -648,6 +648,7 @@ def serve_stalled_stream() -> AbstractContextManager[str]:
     return run_http_server(Handler)
 
 
+@pytest.mark.part("demo", "embedded-index")
 def test_real_app_answers_the_first_question(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

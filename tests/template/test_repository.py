@@ -145,7 +145,7 @@ def test_editor_files_are_plain_json(path: Path) -> None:
 def test_task_of_the_editor_has_a_windows_command() -> None:
     tasks = json.loads((ROOT / ".vscode" / "tasks.json").read_text("utf-8"))["tasks"]
 
-    assert {"install", "run", "index", "test"} <= {task["label"] for task in tasks}
+    assert {"install", "run", "test"} <= {task["label"] for task in tasks}
     assert [task["label"] for task in tasks if "make" in task["windows"]["command"]] == []
 
 
@@ -216,6 +216,7 @@ ENDS = {
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has another Ctrl+C")
+@pytest.mark.part("demo", "embedded-index")
 @pytest.mark.parametrize("kind", ENDS)
 def test_tests_start_and_stop_a_host_like_func(kind: str, tmp_path: Path) -> None:
     func, log = tmp_path / "func", tmp_path / "told"
