@@ -111,6 +111,8 @@ def fold_declaration(declaration: Declaration, constants: Mapping[str, str]) -> 
     if value is None:
         return declaration.head + declaration.text
     text = declaration.text
+    if declaration.kind == "output" and constants.get(declaration.name) == "null":
+        return _blank(declaration)
     folded = Folder(text, constants).fold(value)
     if folded == GONE or (declaration.kind == "output" and folded == "''" != _slice(text, value)):
         return _blank(declaration)

@@ -40,6 +40,11 @@ class Removal:
         return {route for part in self.parts for route in part.routes}
 
     @property
+    def endings(self) -> set[str]:
+        """The ends of the paths that are deleted, such as `c.md` and `b/c.md`, and of no other."""
+        return _endings(self.paths) - _endings(self.before.keys() - self.paths)
+
+    @property
     def packages(self) -> set[str]:
         """The packages that only these parts use, and no part that stays."""
         rest = {name for name in self.catalog.parts if name not in self.gone}
@@ -51,6 +56,16 @@ class Removal:
         for path in list(paths):
             del tree[path]
             self.paths.add(path)
+
+
+def _endings(paths: Iterable[str]) -> set[str]:
+    """The ends of paths of files with a suffix."""
+    return {
+        "/".join(parts[start:])
+        for parts in (path.split("/") for path in paths)
+        if "." in parts[-1]
+        for start in range(len(parts))
+    }
 
 
 def text_files(tree: Tree, *suffixes: str) -> list[tuple[str, str]]:

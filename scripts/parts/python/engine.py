@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
@@ -75,6 +76,7 @@ class Engine:
             for name in read_module(text).definitions
             if "." in name
         )
+        self.endings: set[str] = set()  # of deleted paths
         self.missing: dict[tuple[str, str], bool] = {}  # until the tree changes
 
     def is_missing(self, module: str, name: str) -> bool:
@@ -91,6 +93,7 @@ class Engine:
         lost_members = False  # since mypy has looked
         while True:
             self.missing.clear()
+            self.endings = self.removal.endings
             gone = Gone(self.is_missing, members, parameters=parameters, parts=self.parts)
             removed = set[tuple[str, str]]()
             parameters_now = Parameters()
@@ -139,11 +142,25 @@ class Engine:
         return False
 
     def is_gone_string(self, path: str, text: str) -> bool:
-        """Whether a text is a setting that is gone, or outside of the app a route."""
+        """Whether a text is a setting that is gone, or outside of the app a route; in a test also
+        a file, a module, or a name of infra/.
+        """
+        if path.startswith(TOOL):
+            return False
         if text in self.removal.settings:
             return path != SETTINGS
+        if path.startswith("tests/") and self._names_what_is_gone(path, text):
+            return True
         is_route = text.startswith("/") and not path.startswith(("shared/", *DISCOVERED))
         return is_route and any(fnmatchcase(text, route) for route in self.removal.routes)
+
+    def _names_what_is_gone(self, path: str, text: str) -> bool:
+        if path.startswith("tests/template/") and is_name_of(self.removal.infra, text):
+            return True
+        if "." not in text:
+            return False
+        is_package = text.replace(".", "-") in self.removal.packages
+        return is_package or text in self.endings or self.is_missing(text, "")
 
     def _prune_file(self, path: str, text: str, dead: Iterable[str], gone: Gone) -> str:
         gone = replace(gone, is_gone_string=partial(self.is_gone_string, path))
@@ -206,6 +223,20 @@ class Engine:
                 has = any((each + "/").startswith(folder + "/") for each in folders)
                 if had and not has:
                     self.removal.delete(self.tree, [path])
+
+
+def is_name_of(infra: Set[str], text: str) -> bool:
+    """Whether a text is a name of infra/, or an expression that uses one.
+
+    Of a longer one only names such as `cosmosName` count: others are words, too.
+    """
+    names = re.findall(r"\w+", text)
+    is_expression = bool(names) and not re.search(r"\s", text)
+    return (
+        text in infra
+        or (is_expression and names[0] in infra)
+        or any(name in infra and not name.islower() for name in names)
+    )
 
 
 def prune(

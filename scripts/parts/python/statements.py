@@ -253,10 +253,16 @@ class Pruner(ExpressionPruner):
         name = original_node.name.value
         is_gone = join(self.names.scope, name) in self.names.dead
         is_gone |= _is_never_set(original_node, updated_node)
+        if self._is_dead_fixture(name):
+            self.removals += 1
         if is_gone or is_dead(updated_node.annotation) or contains_dead(updated_node.default):
             self.names.kill(name)
             return REMOVED
         return updated_node
+
+    def _is_dead_fixture(self, name: str) -> bool:
+        """Whether a parameter of a test, or of a fixture, is a fixture of its file that is gone."""
+        return self.is_test and self.names.kinds == ["function"] and name in self.names.dead
 
     def visit_Lambda(self, node: cst.Lambda) -> None:
         self.names.enter("<lambda>", "function")

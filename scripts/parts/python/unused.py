@@ -13,6 +13,8 @@ DISCOVERED = ("tests/support/flavors/", "bench/requests/")  # imported by folder
 SETTINGS = "shared/settings.py"  # whose fields are the variables, in lower case
 Use = tuple[str, str]  # a module and a name in it, or "" and the name of an attribute
 TESTS = ("tests/", "bench/")
+# Classes of libraries that call nothing of their subclasses.
+PASSIVE = ("BaseModel", "Exception", "NamedTuple", "Protocol", "ValueError")
 
 
 @lru_cache(maxsize=4096)
@@ -47,7 +49,9 @@ class _Collector(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
-        if isinstance(node.value, str) and (node.value.startswith("/") or node.value.isupper()):
+        if isinstance(node.value, str) and (
+            self.module.startswith("tests.") or node.value.startswith("/") or node.value.isupper()
+        ):
             self.add("string", node.value)
         if isinstance(node.value, str) and node.value.isidentifier():
             self.add("", node.value)
@@ -118,11 +122,26 @@ def _is_wire_field(bases: Mapping[str, list[str]], name: str) -> bool:
     return any(each == "BaseModel" or "BaseModel" in bases.get(each, ()) for each in parents)
 
 
+def _find_foreign_bases(tree: Tree) -> set[str]:
+    """The bases that are, or have, a class of a library, which may call what a class defines."""
+    bases: dict[str, set[str]] = {}  # of classes, by their last names
+    for _, text in text_files(tree, ".py"):
+        for name, each in read_module(text).bases.items():
+            bases.setdefault(name.rpartition(".")[2], set()).update(each)
+    foreign = {base for each in bases.values() for base in each} - bases.keys() - {*PASSIVE}
+    size = -1
+    while size < len(foreign):
+        size = len(foreign)
+        foreign |= {name for name, each in bases.items() if each & foreign}
+    return foreign
+
+
 class UnusedFinder:
     """Compares a tree with the one before: what nothing used there is an entry, and stays."""
 
     def __init__(self, before: Tree) -> None:
         self.before = self._read(before)
+        self.foreign = _find_foreign_bases(before)
 
     def _read(self, tree: Tree) -> tuple[Uses, Uses]:
         """The uses of the code, and those of everything: code that only tests use is unused."""
@@ -140,7 +159,11 @@ class UnusedFinder:
             module, of = module_name(path), int(not is_code(path))
             bases = {} if path == SETTINGS else read_module(text).bases
             for name in read_module(text).definitions:
-                if self.before[of].of(module, name) and not _is_wire_field(bases, name):
+                parents = read_module(text).bases.get(name.rpartition(".")[0], ())
+                is_of_library = _is_wire_field(bases, name) or bool(
+                    self.foreign.intersection(parents)
+                )
+                if self.before[of].of(module, name) and not is_of_library:
                     names[module, name] = path, now[of].of(module, name)
             is_entry = read_module(text).is_script or path.endswith("__init__.py")
             if module in self.before[of].modules and not is_entry:
