@@ -87,7 +87,7 @@ test-browser: $(VENV)/.browser ## test the page in a browser (TEST_BROWSER=/path
 	@test -d tests/clients/node_modules/axe-core || npm ci --prefix tests/clients --no-audit --no-fund
 	@TEST_BROWSER="$(TEST_BROWSER)" $(BIN)/python -m pytest tests/browser $(ARGS)
 
-test-removal: $(VENV)/.dev ## check what is left when a part is deleted (docs/customize.md)
+test-removal: $(VENV)/.dev ## check and test what is left without each part, for hours (one: ARGS="-k mcp"; pairs: PAIRS=1)
 	@REMOVAL=full $(BIN)/python -m pytest tests/template/test_removal.py $(ARGS)
 
 mutants: $(VENV)/.mutants ## plant faults at random, and print those that no test notices (MODULE=shared/http COUNT=40 SEED=1)
@@ -130,7 +130,7 @@ parts: $(VENV)/.dev ## list the parts that can be removed, and which are there
 remove: $(VENV)/.dev ## remove parts of the template (PARTS="aog mcp"; DRY=1: print what would change)
 	@$(BIN)/python -m scripts.parts remove $(PARTS) $(if $(DRY),--dry) $(ARGS)
 
-keep: $(VENV)/.dev ## remove what the commands can, but these parts and what they need (PARTS="mcp" DRY=1)
+keep: $(VENV)/.dev ## remove all parts but these and what they need (PARTS="azure-search azure-openai" DRY=1)
 	@$(BIN)/python -m scripts.parts keep $(PARTS) $(if $(DRY),--dry) $(ARGS)
 
 # Without azure-functions, whose version depends on the Python, and without the constraints of the last run.

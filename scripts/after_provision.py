@@ -50,7 +50,7 @@ def main(
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     quiet_libraries()
     try:
-        asyncio.run(run(environment, wait_policy))
+        asyncio.run(run(environment, wait_policy=wait_policy))
     except (SettingsError, ResourceManagerError, SamplesError) as error:
         print_errors(str(error), *certificate_help(error), FAILED_MESSAGE)
         return 1

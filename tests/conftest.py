@@ -39,7 +39,6 @@ SLOW = (
     "tests/template/test_isolation.py",
     "tests/template/test_parts.py::test_rest",
     "tests/template/test_parts.py::test_order",
-    "tests/template/test_removal.py",
     "tests/template/test_sign_in.py",
 )
 # They need a browser: `make test-browser` runs them.

@@ -23,8 +23,7 @@ def print_parts(tree: Tree) -> None:
         files = [text for path, text in text_files(tree, ".py") if part.owns(path)]
         lines = sum(text.count("\n") for text in files)
         state = "on" if is_on(tree, catalog, name) else "gone"
-        hint = " (by hand)" if part.by_hand and state == "on" else ""
-        print(f"{name:18} {state:5} {lines:6}  {part.gives}{hint}")
+        print(f"{name:18} {state:5} {lines:6}  {part.gives}")
 
 
 def with_keep(tree: Tree, names: Sequence[str]) -> None:

@@ -29,8 +29,6 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     gives: str  # what a person gets from it, in a line
-    # No command removes it: docs/customize.md says how it is done by hand.
-    by_hand: bool = False
     paths: tuple[str, ...] = ()  # globs (* also matches /); a folder ends in /
     keeps: tuple[str, ...] = ()  # globs of files that `paths` matches and that stay
     needs: tuple[str, ...] = ()  # parts without which it makes no sense
@@ -71,19 +69,6 @@ class Catalog(BaseModel):
     keep: tuple[str, ...] = ()
     parts: Mapping[str, Part] = {}
 
-    @property
-    def removable(self) -> tuple[str, ...]:
-        """The parts that the commands remove."""
-        return tuple(name for name, part in self.parts.items() if not part.by_hand)
-
-    def check_commands(self, names: Iterable[str]) -> None:
-        """Raise PartsError for a part that no command removes."""
-        if by_hand := [name for name in names if self.parts[name].by_hand]:
-            raise PartsError(
-                f"no command removes {', '.join(by_hand)}: docs/customize.md says how it is done "
-                "by hand"
-            )
-
     def check(self, names: Iterable[str]) -> None:
         """Raise PartsError for a name of no part."""
         if unknown := sorted(set(names) - set(self.parts)):
@@ -99,9 +84,9 @@ class Catalog(BaseModel):
         return tuple(name for name in self.parts if name in removed)
 
     def all_but(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The parts that neither are among these nor are needed by one of them, and can go."""
+        """The parts that neither are among these nor are needed by one of them."""
         self.check(names)
-        kept, before = self.parts.keys() - self.removable | set(names), set[str]()
+        kept, before = set(names), set[str]()
         while kept != before:
             before = set(kept)
             kept |= {need for name in before for need in self.parts[name].needs}

@@ -53,6 +53,7 @@ class ExpressionPruner(cst.CSTTransformer):
     def __init__(self, names: Names, gone: Gone, dead_attributes: Set[int] = frozenset()) -> None:
         super().__init__()
         self.names, self.gone, self.dead_attributes = names, gone, dead_attributes  # nodes, by id
+        self._counts: list[int] = []  # of removals, when each open node was entered
         self.removals = 0  # how many expressions were found to be dead
         self.words = {word for word in names.dead if word.startswith(("'", '"'))}
         self._exports: set[int] = set()  # texts of `__all__`, by id
@@ -61,8 +62,15 @@ class ExpressionPruner(cst.CSTTransformer):
         self._rows: set[int] = set()  # tuples that are elements, or compared, by id
         self._parallel: set[int] = set()  # tuples that are assigned to a tuple, by id
 
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        self._counts.append(self.removals)
+        return super().on_visit(node)
+
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
+        count = self._counts.pop()
         updated: Any = super().on_leave(original_node, updated_node)
+        if self.removals == count:  # nothing in it is dead: most nodes
+            return updated
         if id(original_node) in self._pieces:
             is_gone = is_dead(updated) or any(map(contains_dead, updated.children))
             return DEAD_TEXT if is_gone else updated
