@@ -41,7 +41,7 @@ class Removal:
 
     @property
     def endings(self) -> set[str]:
-        """The ends of the paths that are deleted, such as `c.md` and `b/c.md`, and of no other."""
+        """The deleted paths; of docs and workflows also their ends, such as `aog.md`."""
         return _endings(self.paths) - _endings(self.before.keys() - self.paths)
 
     @property
@@ -59,12 +59,10 @@ class Removal:
 
 
 def _endings(paths: Iterable[str]) -> set[str]:
-    """The ends of paths of files with a suffix."""
     return {
         "/".join(parts[start:])
         for parts in (path.split("/") for path in paths)
-        if "." in parts[-1]
-        for start in range(len(parts))
+        for start in range(len(parts) if parts[0] in ("docs", ".github") else 1)
     }
 
 

@@ -33,6 +33,8 @@ from tests.support.calls import (
     run_calls,
 )
 from tests.support.fakes import FakeModel, FakeRetriever, make_rag
+from tests.support.flavors.aog import AOG_FLAVOR
+from tests.support.flavors.ollama import OLLAMA_FLAVOR
 from tests.support.model_requests import SHIRT_CONVERSATION
 from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 from tests.support.servers import SAMPLES
@@ -130,9 +132,9 @@ def no_authorization() -> None:
 
 @statement(6, "A service has hybrid_policy, local_service_providers, remote_service_providers")
 def service_fields() -> None:
-    with run_gateways("ollama", "openai") as (local, remote):
+    with run_gateways(OLLAMA_FLAVOR, "openai") as (local, remote):
         settings = provider_settings(
-            provider_entry("ollama", local),
+            provider_entry(OLLAMA_FLAVOR, local),
             provider_entry("openai", remote, **REMOTE),
             HYBRID_POLICY="always_remote",
         )
@@ -151,15 +153,15 @@ def service_fields() -> None:
 
 @statement(7, "A provider has a unique ID, by which a service refers to it")
 def unique_names() -> None:
-    with run_gateways("ollama") as (server,):
+    with run_gateways(OLLAMA_FLAVOR) as (server,):
         with pytest.raises(SettingsError) as wrong:
             read_settings(
                 provider_settings(
-                    provider_entry("ollama", server), provider_entry("ollama", server)
+                    provider_entry(OLLAMA_FLAVOR, server), provider_entry(OLLAMA_FLAVOR, server)
                 )
             )
         (service, providers) = run_calls(
-            provider_settings(provider_entry("ollama", server)),
+            provider_settings(provider_entry(OLLAMA_FLAVOR, server)),
             call("/aog/v0.2/service", b"", method="GET"),
             call("/aog/v0.2/service_provider", b"", method="GET"),
         )
@@ -247,11 +249,11 @@ def enumerations() -> None:
 def properties() -> None:
     turns = [user("word " * 30), {"role": "assistant", "content": "said " * 30}]
     body = {"messages": [*turns * 10, user("Last?")], "retrieval": False}
-    with run_gateways("aog", "aog") as (small, large):
+    with run_gateways(AOG_FLAVOR, AOG_FLAVOR) as (small, large):
         narrow = {"properties": {"max_input_tokens": 300, "supported_response_mode": ["sync"]}}
         settings = provider_settings(
-            provider_entry("aog", small, **narrow),
-            provider_entry("aog", large, provider_name="far", **REMOTE),
+            provider_entry(AOG_FLAVOR, small, **narrow),
+            provider_entry(AOG_FLAVOR, large, provider_name="far", **REMOTE),
         )
         whole, streamed, far = run_calls(
             settings,
@@ -311,10 +313,12 @@ def auth_keys() -> None:
 
 @statement(13, "What else is needed in the header of the request, about authorization, say")
 def extra_headers() -> None:
-    with run_gateways("ollama") as (server,):
+    with run_gateways(OLLAMA_FLAVOR) as (server,):
         headers = {"X-Team": "blue", "api-key": "${OTHER}"}
         run_calls(
-            provider_settings(provider_entry("ollama", server, extra_headers=headers), OTHER="k3y"),
+            provider_settings(
+                provider_entry(OLLAMA_FLAVOR, server, extra_headers=headers), OTHER="k3y"
+            ),
             aog_call(HELLO),
         )
 
@@ -324,10 +328,10 @@ def extra_headers() -> None:
 
 @statement(14, "What else is to be added to the body of the request")
 def extra_json_body() -> None:
-    with run_gateways("ollama") as (server,):
+    with run_gateways(OLLAMA_FLAVOR) as (server,):
         more = {"options": {"num_ctx": 8192}, "think": False}
         run_calls(
-            provider_settings(provider_entry("ollama", server, extra_json_body=more)),
+            provider_settings(provider_entry(OLLAMA_FLAVOR, server, extra_json_body=more)),
             aog_call(HELLO),
         )
 
@@ -338,7 +342,7 @@ def extra_json_body() -> None:
 
 @statement(15, "flavor: the API that a provider has, for the conversion")
 def flavors() -> None:
-    with run_gateways("openai", "ollama", "aog") as servers:
+    with run_gateways("openai", OLLAMA_FLAVOR, AOG_FLAVOR) as servers:
         for flavor, server in zip(("openai", "ollama", "aog"), servers, strict=True):
             whole, streamed = run_calls(
                 provider_settings(provider_entry(flavor, server)),
@@ -356,9 +360,9 @@ def flavors() -> None:
 
 @statement(16, "status: 0 is not available, 1 is available")
 def status() -> None:
-    with run_gateways("ollama", "openai") as (down, up):
+    with run_gateways(OLLAMA_FLAVOR, "openai") as (down, up):
         settings = provider_settings(
-            provider_entry("ollama", down, status=0), provider_entry("openai", up, **REMOTE)
+            provider_entry(OLLAMA_FLAVOR, down, status=0), provider_entry("openai", up, **REMOTE)
         )
         got, local = run_calls(
             settings, aog_call(HELLO), aog_call({**HELLO, "hybrid_policy": "always_local"})
@@ -561,9 +565,9 @@ def missing_fields() -> None:
 
 @statement(32, "The provider gets the required fields and uses them")
 def required_reach() -> None:
-    with run_gateways("aog") as (server,):
+    with run_gateways(AOG_FLAVOR) as (server,):
         run_calls(
-            provider_settings(provider_entry("aog", server)),
+            provider_settings(provider_entry(AOG_FLAVOR, server)),
             aog_call({"messages": SHIRT_CONVERSATION, "retrieval": False}),
         )
 
@@ -584,7 +588,7 @@ def optional_removed() -> None:
         "unheard_of": 1,
     }
     bodies = {}
-    with run_gateways("openai", "ollama", "aog") as servers:
+    with run_gateways("openai", OLLAMA_FLAVOR, AOG_FLAVOR) as servers:
         for flavor, server in zip(("openai", "ollama", "aog"), servers, strict=True):
             (got,) = run_calls(
                 provider_settings(provider_entry(flavor, server)),
@@ -658,10 +662,10 @@ def added_fields() -> None:
     37, "model: a string or an object; the default without one; ignored where none is chosen"
 )
 def models() -> None:
-    with run_gateways("ollama", "aog") as (local, fixed):
+    with run_gateways(OLLAMA_FLAVOR, AOG_FLAVOR) as (local, fixed):
         settings = provider_settings(
-            provider_entry("ollama", local, models=["small", "large"]),
-            provider_entry("aog", fixed, allow_to_select_model=False, **REMOTE),
+            provider_entry(OLLAMA_FLAVOR, local, models=["small", "large"]),
+            provider_entry(AOG_FLAVOR, fixed, allow_to_select_model=False, **REMOTE),
         )
         far = {**HELLO, "hybrid_policy": "always_remote"}
         near = {**HELLO, "hybrid_policy": "always_local"}
@@ -698,8 +702,8 @@ def stream_default() -> None:
 
 @statement(39, "hybrid_policy: if it is not given, the service's")
 def policy_default() -> None:
-    with run_gateways("ollama", "openai") as (local, remote):
-        both = provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
+    with run_gateways(OLLAMA_FLAVOR, "openai") as (local, remote):
+        both = provider_entry(OLLAMA_FLAVOR, local), provider_entry("openai", remote, **REMOTE)
         for policy, expected in {
             "always_remote": "Remote [a.md].",
             "always_local": "Local [a.md].",
@@ -713,9 +717,9 @@ def policy_default() -> None:
 
 @statement(40, "always_remote, always_local, default")
 def policies() -> None:
-    with run_gateways("ollama", "openai") as (local, remote):
+    with run_gateways(OLLAMA_FLAVOR, "openai") as (local, remote):
         both = provider_settings(
-            provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
+            provider_entry(OLLAMA_FLAVOR, local), provider_entry("openai", remote, **REMOTE)
         )
         values = ["always_remote", "always_local", "default", None]
         got = run_calls(both, *(aog_call({**HELLO, "hybrid_policy": each}) for each in values))
@@ -735,11 +739,11 @@ def policies() -> None:
     41, "remote_service_provider: a provider's ID or an object, used when AOG chooses remote"
 )
 def remote_provider() -> None:
-    with run_gateways("ollama", "openai", "aog") as (local, first, second):
+    with run_gateways(OLLAMA_FLAVOR, "openai", AOG_FLAVOR) as (local, first, second):
         settings = provider_settings(
-            provider_entry("ollama", local),
+            provider_entry(OLLAMA_FLAVOR, local),
             provider_entry("openai", first, **REMOTE),
-            provider_entry("aog", second, **REMOTE),
+            provider_entry(AOG_FLAVOR, second, **REMOTE),
         )
         far = {**HELLO, "hybrid_policy": "always_remote"}
         named, default, near, unknown, local_one, wrong, inline = run_calls(
@@ -766,9 +770,9 @@ def remote_provider() -> None:
 
 @statement(42, "keep_alive: a hint for how long a local model stays in memory")
 def keep_alive() -> None:
-    with run_gateways("ollama", "openai") as (local, remote):
+    with run_gateways(OLLAMA_FLAVOR, "openai") as (local, remote):
         both = provider_settings(
-            provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
+            provider_entry(OLLAMA_FLAVOR, local), provider_entry("openai", remote, **REMOTE)
         )
         for value in ("5m", 300, -1, 0):
             far = {"hybrid_policy": "always_remote"}
@@ -782,9 +786,9 @@ def keep_alive() -> None:
 
 @statement(43, "model: the model that was really called")
 def model_used() -> None:
-    with run_gateways("ollama", "openai") as (local, remote):
+    with run_gateways(OLLAMA_FLAVOR, "openai") as (local, remote):
         both = provider_settings(
-            provider_entry("ollama", local), provider_entry("openai", remote, **REMOTE)
+            provider_entry(OLLAMA_FLAVOR, local), provider_entry("openai", remote, **REMOTE)
         )
         near, far = run_calls(
             both, aog_call(HELLO), aog_call({**HELLO, "hybrid_policy": "always_remote"})

@@ -13,8 +13,14 @@ from shared.telemetry.access_log import quiet_libraries
 from tests.support.aog_calls import aog_call, read_text
 from tests.support.calls import QUESTION, ask, call, read_events, run_calls
 from tests.support.fakes import FakeModel
-from tests.support.flavors.aog import aog_event
-from tests.support.flavors.ollama import LAST_LINE, message, ollama_line, ollama_stream
+from tests.support.flavors.aog import AOG_FLAVOR, aog_event
+from tests.support.flavors.ollama import (
+    LAST_LINE,
+    OLLAMA_FLAVOR,
+    message,
+    ollama_line,
+    ollama_stream,
+)
 from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 from tests.support.servers import SAMPLES
 from tests.support.upstream import chunk, error_response, sse_event, stream_response
@@ -105,9 +111,9 @@ def test_secrets_are_neither_returned_nor_logged(caplog: pytest.LogCaptureFixtur
 
 
 def test_providers_of_the_other_settings_come_first() -> None:
-    with run_gateways("openai", "ollama") as (first, second):
+    with run_gateways("openai", OLLAMA_FLAVOR) as (first, second):
         settings = provider_settings(
-            provider_entry("ollama", second, **REMOTE),
+            provider_entry(OLLAMA_FLAVOR, second, **REMOTE),
             OPENAI_BASE_URL=f"{first.url}/v1",
             OPENAI_CHAT_MODEL="llama3",
         )
@@ -181,8 +187,8 @@ def test_the_demo_model_is_used_only_without_other_providers() -> None:
         ["demo"],
         1,
     )
-    with run_gateways("ollama") as (server,):
-        settings = provider_settings(provider_entry("ollama", server))
+    with run_gateways(OLLAMA_FLAVOR) as (server,):
+        settings = provider_settings(provider_entry(OLLAMA_FLAVOR, server))
         (got,) = run_calls(settings, call("/chat", QUESTION))
         (response,) = run_calls(settings, call("/aog/v0.2/service_provider", b"", method="GET"))
     assert got.json["message"]["content"] == "Local [a.md]."
@@ -190,7 +196,7 @@ def test_the_demo_model_is_used_only_without_other_providers() -> None:
 
 
 def test_additional_fields_of_a_response_are_returned() -> None:
-    with run_gateways("openai", "ollama", "aog") as (openai, ollama, aog):
+    with run_gateways("openai", OLLAMA_FLAVOR, AOG_FLAVOR) as (openai, ollama, aog):
         openai.plan = [
             stream_response(
                 [
@@ -231,9 +237,9 @@ def test_additional_fields_replace_no_field_and_must_be_json() -> None:
     big = aog_event("!", finished=True, finish_reason="stop").replace(
         b'"finished"', b'"big": 1e400, "finished"'
     )
-    with run_gateways("aog") as (server,):
+    with run_gateways(AOG_FLAVOR) as (server,):
         server.plan = [stream_response([extra, big])] * 2
-        settings = provider_settings(provider_entry("aog", server))
+        settings = provider_settings(provider_entry(AOG_FLAVOR, server))
         body = {"messages": [{"role": "user", "content": "Hello."}]}
         streamed, whole = run_calls(settings, aog_call({**body, "stream": True}), aog_call(body))
 
@@ -245,13 +251,15 @@ def test_additional_fields_replace_no_field_and_must_be_json() -> None:
 
 def test_finish_reasons_are_those_of_the_specification() -> None:
     for done_reason, reason in {"stop": "stop", "length": "length", "load": "stop"}.items():
-        with run_gateways("ollama") as (server,):
+        with run_gateways(OLLAMA_FLAVOR) as (server,):
             server.plan = [
                 ollama_stream(
                     ollama_line(**message("Hi")),
                     ollama_line(**LAST_LINE | {"done_reason": done_reason}),
                 )
             ]
-            (got,) = run_calls(provider_settings(provider_entry("ollama", server)), aog_call(HELLO))
+            (got,) = run_calls(
+                provider_settings(provider_entry(OLLAMA_FLAVOR, server)), aog_call(HELLO)
+            )
 
         assert got.json["finish_reason"] == reason

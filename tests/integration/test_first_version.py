@@ -12,12 +12,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from shared.bootstrap.build import build
 from shared.memory.base import Memory, PageRequest, Turn
 from shared.memory.sqlite.store import open_memory
 from shared.settings import read_settings
 from tests.support.calls import QUESTION, Client
-from tests.support.fake_cosmos import open_cosmos_memory, run_cosmos
+from tests.support.fake_cosmos import FakeCosmos, open_cosmos_memory, run_cosmos
 
 FILES = Path(__file__).parent.parent / "support" / "golden" / "0.1.0"
 TURNS = [
@@ -47,9 +49,8 @@ async def read_and_continue(memory: Memory, owner: str) -> list[Any]:
     stored = await memory.interactions.list(owner, conversation.id, PageRequest())
     await memory.interactions.add(owner, conversation.id, Turn("More?", "", "No.", "chat"))
     (newest, *_) = await memory.interactions.list(owner, conversation.id, PageRequest())
-    pipelines = await memory.pipelines.all()
     turns = [interaction.turn for interaction in stored]
-    return [conversation.name, turns, newest.turn.response, pipelines]
+    return [conversation.name, turns, newest.turn.response]
 
 
 def test_conversations_of_the_first_version_continue_in_a_file(tmp_path: Path) -> None:
@@ -60,7 +61,32 @@ def test_conversations_of_the_first_version_continue_in_a_file(tmp_path: Path) -
         finally:
             await memory.close()
 
-    assert asyncio.run(work()) == ["Vacation", TURNS, "No.", {"rag": {"description": "ours"}}]
+    assert asyncio.run(work()) == ["Vacation", TURNS, "No."]
+
+
+@pytest.mark.part("opensearch")
+def test_pipelines_of_the_first_version_are_found(tmp_path: Path) -> None:
+    async def of_file() -> Any:
+        memory = open_memory(copy("conversations.sqlite", tmp_path))
+        try:
+            return await memory.pipelines.all()
+        finally:
+            await memory.close()
+
+    async def of_cosmos() -> Any:
+        async with open_cosmos_memory(fake) as memory:
+            return await memory.pipelines.all()
+
+    with run_cosmos() as fake:
+        fill(fake)
+        found = [asyncio.run(of_file()), asyncio.run(of_cosmos())]
+
+    assert found == [{"rag": {"description": "ours"}}] * 2
+
+
+def fill(fake: FakeCosmos) -> None:
+    for item in json.loads((FILES / "conversations.json").read_text("utf-8")):
+        fake.fill(item)
 
 
 def test_conversations_of_the_first_version_continue_in_cosmos_db() -> None:
@@ -69,6 +95,5 @@ def test_conversations_of_the_first_version_continue_in_cosmos_db() -> None:
             return await read_and_continue(memory, "anna")
 
     with run_cosmos() as fake:
-        for item in json.loads((FILES / "conversations.json").read_text("utf-8")):
-            fake.fill(item)
-        assert asyncio.run(work()) == ["Vacation", TURNS, "No.", {"rag": {"description": "ours"}}]
+        fill(fake)
+        assert asyncio.run(work()) == ["Vacation", TURNS, "No."]

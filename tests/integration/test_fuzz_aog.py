@@ -13,6 +13,8 @@ from shared.bootstrap.build import build
 from shared.settings import read_settings as read_settings
 from tests.support.aog_calls import aog_call
 from tests.support.calls import PNG, PNG_URL, WEATHER, close_models, read
+from tests.support.flavors.aog import AOG_FLAVOR
+from tests.support.flavors.ollama import OLLAMA_FLAVOR
 from tests.support.fuzz import EXAMPLES, FUZZ, TIMEOUT, junk, nearly_right, words
 from tests.support.model_requests import SHIRT_CONVERSATION
 from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
@@ -71,11 +73,11 @@ def test_hundreds_of_requests_near_the_right_ones_never_end_in_a_500() -> None:
 
         assert status in (200, 400, 403, 404), (status, data)
 
-    with run_gateways("ollama", "openai", "aog") as (local, first, second):
+    with run_gateways(OLLAMA_FLAVOR, "openai", AOG_FLAVOR) as (local, first, second):
         providers = provider_settings(
-            provider_entry("ollama", local),
+            provider_entry(OLLAMA_FLAVOR, local),
             provider_entry("openai", first, **REMOTE),
-            provider_entry("aog", second, **REMOTE),
+            provider_entry(AOG_FLAVOR, second, **REMOTE),
         )
         each()
 

@@ -17,14 +17,16 @@ from shared.models.formats.base import merge_json
 from shared.models.formats.ollama import parse_arguments
 from tests.support.calls import PNG, PNG_URL, QUESTION, WEATHER, call, run_calls
 from tests.support.flavors import FLAVORS
-from tests.support.flavors.aog import aog_event
+from tests.support.flavors.aog import AOG_FLAVOR, aog_event
 from tests.support.flavors.ollama import (
     LAST_LINE,
+    OLLAMA_FLAVOR,
     message,
     ollama_line,
     ollama_stream,
     undecodable_field,
 )
+from tests.support.flavors.responses import RESPONSES_FLAVOR
 from tests.support.model_requests import SHIRT_CONVERSATION, run_answers, run_events
 from tests.support.prompts import APP_PROMPTS
 from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
@@ -43,13 +45,13 @@ def send(flavor: str, body: Any, **more: Any) -> Any:
     return server.requests[-1].body
 
 
-@pytest.mark.parametrize("flavor", ["openai", "ollama", "aog"])
+@pytest.mark.parametrize("flavor", ["openai", OLLAMA_FLAVOR, AOG_FLAVOR])
 @pytest.mark.parametrize("retrieval", [True, False])
 def test_the_messages_of_the_specification_are_sent_unchanged(flavor: str, retrieval: bool) -> None:
     messages = send(flavor, {"messages": SHIRT_CONVERSATION, "retrieval": retrieval})["messages"]
     theirs = messages[1:] if retrieval else messages
     expected = json.loads(json.dumps(SHIRT_CONVERSATION))
-    if flavor == "ollama":  # whose API refuses a string
+    if flavor == OLLAMA_FLAVOR:  # whose API refuses a string
         function = expected[4]["tool_calls"][0]["function"]
         function["arguments"] = {"arguments": "{'query':'shirts'}"}
 
@@ -62,19 +64,17 @@ def test_the_messages_of_the_specification_are_sent_unchanged(flavor: str, retri
 def sent_messages(flavor: str, body: Any) -> Any:
     """The messages that a server of a flavor gets, the instructions first."""
     got = send(flavor, body)
-    if flavor != "responses":
-        return got["messages"]
-    instructions = [
-        {"role": "system", "content": text} for text in (got.get("instructions"),) if text
-    ]
-    return [*instructions, *got["input"]]
+    if flavor == RESPONSES_FLAVOR:
+        texts = [text for text in (got.get("instructions"),) if text]
+        return [*({"role": "system", "content": text} for text in texts), *got["input"]]
+    return got["messages"]
 
 
 EVIL = {"url": "http://169.254.169.254/latest/meta-data/"}
 PICTURE = "https://example.com/a.png"
 
 
-@pytest.mark.parametrize("flavor", ["openai", "responses", "ollama"])
+@pytest.mark.parametrize("flavor", ["openai", RESPONSES_FLAVOR, OLLAMA_FLAVOR])
 def test_unknown_keys_are_not_sent_to_the_model_s_server(flavor: str) -> None:
     function = {"name": "search", "arguments": "{}", "pad": "x"}
     call = {"id": "c1", "type": "function", "function": function, "pad": "x"}
@@ -132,13 +132,13 @@ def test_every_flavor_supports_tools_and_tool_calls(flavor: str) -> None:
         "openai": stream_response(
             [sse_event(chunk(delta={"tool_calls": [entry]}, finish_reason="tool_calls"))]
         ),
-        "responses": stream_response(
+        RESPONSES_FLAVOR: stream_response(
             [*call_events(0, "call_1", "search", '{"q": "a"}'), completed()]
         ),
-        "ollama": ollama_stream(
+        OLLAMA_FLAVOR: ollama_stream(
             ollama_line(**message(tool_calls=parsed)), ollama_line(**LAST_LINE)
         ),
-        "aog": stream_response(
+        AOG_FLAVOR: stream_response(
             [
                 aog_event(**message(tool_calls=[entry])),
                 aog_event(finished=True, finish_reason="tool_calls"),
@@ -168,9 +168,9 @@ def test_each_tool_call_of_ollama_has_its_own_index_and_id() -> None:
         ollama_line(**message(tool_calls=calls[:1])),
         ollama_line(**LAST_LINE),
     ]
-    with run_gateways("ollama") as (server,):
+    with run_gateways(OLLAMA_FLAVOR) as (server,):
         server.plan = [ollama_stream(*three)]
-        (got,) = run_answers(provider_settings(provider_entry("ollama", server)), HELLO)
+        (got,) = run_answers(provider_settings(provider_entry(OLLAMA_FLAVOR, server)), HELLO)
 
     assert [each.name for each in got.tool_calls] == ["a", "b", "a"]
     assert len({each.id for each in got.tool_calls}) == 3
@@ -233,17 +233,17 @@ FORMS: list[Any] = [
 def test_content_is_converted_for_each_flavor(body: Any, openai: Any, ollama: Any) -> None:
     entry = body["messages"][0]
 
-    assert send("aog", body)["messages"] == [entry]
+    assert send(AOG_FLAVOR, body)["messages"] == [entry]
     assert send("openai", body)["messages"] == [{"role": "user", "content": openai}]
     content, images = ollama
     expected = {"role": "user", "content": content} | ({"images": images} if images else {})
-    assert send("ollama", body)["messages"] == [expected]
+    assert send(OLLAMA_FLAVOR, body)["messages"] == [expected]
 
 
 def test_an_image_at_a_url_is_refused_for_ollama() -> None:
     body = user([WORDS, THERE])
-    with run_gateways("ollama", "openai") as (local, remote):
-        near = provider_entry("ollama", local)
+    with run_gateways(OLLAMA_FLAVOR, "openai") as (local, remote):
+        near = provider_entry(OLLAMA_FLAVOR, local)
         with pytest.raises(BadRequest, match="not fetched"):
             run_answers(provider_settings(near), body)
         (both,) = run_answers(
@@ -273,13 +273,13 @@ def test_reasoning_extends_the_time_limits_and_writes_no_empty_line() -> None:
         await asyncio.sleep(0.5)
 
     thought = ollama_line(**message(thinking="Hm. "))
-    with run_gateways("ollama") as (server,):
+    with run_gateways(OLLAMA_FLAVOR) as (server,):
         steps = [step for _ in range(4) for step in (thought, while_it_thinks)]
         server.plan = [
             ollama_stream(*steps, ollama_line(**message("Hi")), ollama_line(**LAST_LINE))
         ]
         settings = provider_settings(
-            provider_entry("ollama", server),
+            provider_entry(OLLAMA_FLAVOR, server),
             MODEL_FIRST_TOKEN_SECONDS="1.5",
             MODEL_GAP_SECONDS="1.5",
         )
@@ -349,23 +349,23 @@ def test_whole_tool_calls_in_several_events_stay_separate() -> None:
         {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
         for name in ("a", "b")
     ]
-    with run_gateways("aog") as (server,):
+    with run_gateways(AOG_FLAVOR) as (server,):
         parts = [aog_event(**message(tool_calls=[call])) for call in calls]
         server.plan = [
             stream_response([*parts, aog_event(finished=True, finish_reason="tool_calls")])
         ]
-        (got,) = run_answers(provider_settings(provider_entry("aog", server)), HELLO)
+        (got,) = run_answers(provider_settings(provider_entry(AOG_FLAVOR, server)), HELLO)
 
     assert got.tool_calls == (ToolCall(0, "a", "a", "{}"), ToolCall(1, "b", "b", "{}"))
 
 
 def test_a_tool_call_without_arguments_has_empty_arguments() -> None:
-    with run_gateways("ollama", "openai") as (ollama, openai):
+    with run_gateways(OLLAMA_FLAVOR, "openai") as (ollama, openai):
         empty = {"function": {"name": "a", "arguments": {}}}
         ollama.plan = [
             ollama_stream(ollama_line(**message(tool_calls=[empty])), ollama_line(**LAST_LINE))
         ]
-        (got,) = run_answers(provider_settings(provider_entry("ollama", ollama)), HELLO)
+        (got,) = run_answers(provider_settings(provider_entry(OLLAMA_FLAVOR, ollama)), HELLO)
         bare = {"id": "1", "type": "function", "function": {"name": "a"}}
         body = {
             "messages": [
@@ -417,8 +417,8 @@ def test_a_message_of_the_app_has_the_form_of_each_flavor() -> None:
 
 
 def test_max_tokens_is_the_lower_limit_of_deployment_and_client() -> None:
-    with run_gateways("ollama") as (server,):
-        settings = provider_settings(provider_entry("ollama", server), MAX_ANSWER_TOKENS="50")
+    with run_gateways(OLLAMA_FLAVOR) as (server,):
+        settings = provider_settings(provider_entry(OLLAMA_FLAVOR, server), MAX_ANSWER_TOKENS="50")
         run_answers(settings, *({**HELLO, "max_tokens": most} for most in (20, 80)), HELLO)
 
     assert [each.body["options"]["num_predict"] for each in server.requests] == [20, 50, 50]
@@ -427,7 +427,7 @@ def test_max_tokens_is_the_lower_limit_of_deployment_and_client() -> None:
 def test_a_reasoning_model_gets_no_sampling_parameters() -> None:
     body = {**HELLO, "temperature": 1, "top_p": 0.5, "stop": "x", "max_tokens": 20}
     got = send("openai", body, models=["o3-mini"])
-    other = send("responses", body, models=["o3-mini"])
+    other = send(RESPONSES_FLAVOR, body, models=["o3-mini"])
 
     assert got["max_completion_tokens"] == other["max_output_tokens"] == 20
     assert not {"temperature", "top_p", "stop", "max_tokens"} & (got.keys() | other.keys())
@@ -437,7 +437,7 @@ def test_the_fake_ollama_refuses_what_ollama_refuses() -> None:
     assert "arguments" in str(undecodable_field({"messages": SHIRT_CONVERSATION}))
     assert undecodable_field({"messages": [{"role": "user", "content": ["x"]}]}) == "content"
     assert undecodable_field({"messages": [], "options": {"stop": "x"}}) == "options.stop"
-    assert undecodable_field(send("ollama", {"messages": SHIRT_CONVERSATION})) is None
+    assert undecodable_field(send(OLLAMA_FLAVOR, {"messages": SHIRT_CONVERSATION})) is None
 
 
 @pytest.mark.parametrize(
@@ -445,7 +445,7 @@ def test_the_fake_ollama_refuses_what_ollama_refuses() -> None:
 )
 def test_ollama_s_client_accepts_the_requests(body: Any) -> None:
     options = {"keep_alive": "5m", "seed": 1, "stop": "x", "max_tokens": 9, "tools": [WEATHER]}
-    got = send("ollama", {**body, **options})
+    got = send(OLLAMA_FLAVOR, {**body, **options})
     for each in got["messages"]:  # its own name for base64
         if "images" in each:
             each["images"] = [ollama.Image(value=image) for image in each["images"]]
@@ -460,7 +460,7 @@ def test_ollama_s_client_accepts_the_requests(body: Any) -> None:
 
 
 def test_ollama_s_client_reads_the_fake_ollama() -> None:
-    with run_gateways("ollama") as (server,):
+    with run_gateways(OLLAMA_FLAVOR) as (server,):
         client = ollama.Client(host=server.url, trust_env=False)
         body: Any = {"model": "m", "messages": [{"role": "user", "content": "Hello."}]}
         whole = client.chat(**body)

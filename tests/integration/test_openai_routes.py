@@ -31,6 +31,7 @@ from tests.support.calls import (
 )
 from tests.support.fakes import PLUS, STANDARD, FakeModel, FakeRetriever, make_rag
 from tests.support.flavors import FLAVORS
+from tests.support.flavors.ollama import OLLAMA_FLAVOR
 from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 from tests.support.servers import LAPTOP, SAMPLES, SIGN_IN
 from tests.support.upstream import error_response
@@ -271,8 +272,8 @@ def test_demo_model_names_what_it_does_not_support() -> None:
 
 
 def test_option_that_ollama_has_not_is_left_out_with_a_note() -> None:
-    with run_gateways("ollama") as (server,):
-        settings = provider_settings(provider_entry("ollama", server))
+    with run_gateways(OLLAMA_FLAVOR) as (server,):
+        settings = provider_settings(provider_entry(OLLAMA_FLAVOR, server))
         body = {**HELLO, "tools": [WEATHER], "top_p": 0.5, "response_format": {"type": "text"}}
         (got,) = run_calls(settings, call(ROUTE, body))
 
@@ -520,9 +521,9 @@ def test_tokens_outside_the_text_are_counted() -> None:
 
 
 def test_models_are_those_of_the_settings() -> None:
-    with run_gateways("ollama", "openai") as (local, remote):
+    with run_gateways(OLLAMA_FLAVOR, "openai") as (local, remote):
         settings = provider_settings(
-            provider_entry("ollama", local, models=["small", "org/large:7b"]),
+            provider_entry(OLLAMA_FLAVOR, local, models=["small", "org/large:7b"]),
             provider_entry("openai", remote, models=["small", "far"], **REMOTE),
             provider_entry("openai", remote, provider_name="off", models=["never"], status=0),
         )
@@ -540,9 +541,9 @@ def test_models_are_those_of_the_settings() -> None:
 
 
 def test_model_of_the_path_takes_precedence() -> None:
-    with run_gateways("ollama", "openai") as (local, remote):
+    with run_gateways(OLLAMA_FLAVOR, "openai") as (local, remote):
         settings = provider_settings(
-            provider_entry("ollama", local, models=["near"]),
+            provider_entry(OLLAMA_FLAVOR, local, models=["near"]),
             provider_entry("openai", remote, models=["far"], **REMOTE),
         )
         got = run_calls(

@@ -19,6 +19,7 @@ from shared.settings import SettingsError, read_settings
 from tests.support.aog_calls import aog_call
 from tests.support.calls import ask, run_calls
 from tests.support.flavors import openai
+from tests.support.flavors.ollama import OLLAMA_FLAVOR
 from tests.support.providers import provider_entry, provider_settings, run_gateways
 from tests.support.servers import ROOT, SAMPLES
 from tests.support.upstream import Server, response_head, run_upstream
@@ -142,10 +143,10 @@ def test_an_allow_list_has_hosts_and_nothing_else(hosts: str) -> None:
 
 
 def test_it_is_not_looked_at_where_a_local_model_answers() -> None:
-    with run_gateways("ollama") as (server,):
+    with run_gateways(OLLAMA_FLAVOR) as (server,):
         body = {**HELLO, "hybrid_policy": "default", "remote_service_provider": {"url": 7}}
         (got,) = run_calls(
-            provider_settings(provider_entry("ollama", server), **ALLOWED), aog_call(body)
+            provider_settings(provider_entry(OLLAMA_FLAVOR, server), **ALLOWED), aog_call(body)
         )
 
     assert got.status == 200

@@ -176,9 +176,9 @@ class Pruner(ExpressionPruner):
     def leave_For(self, original_node: Any, updated_node: Any) -> Any:
         header = updated_node.iter if isinstance(updated_node, cst.For) else updated_node.test
         body = updated_node.body
-        if contains_dead(header):
+        if contains_dead(header) or is_dead_end(body):
             return DEAD_END if self.is_test and self.names.kinds else REMOVED
-        return REMOVED if is_dead_end(body) or not body.body else updated_node
+        return updated_node if body.body else REMOVED
 
     leave_While = leave_For
 

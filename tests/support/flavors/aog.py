@@ -17,6 +17,7 @@ from tests.support.upstream import (
     stream_response,
 )
 
+AOG_FLAVOR = "aog"
 PATH = "/aog/v0.2/services/chat"
 HEALTH_PATH = "/aog/v0.2/service"
 

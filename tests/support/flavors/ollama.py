@@ -18,6 +18,7 @@ from tests.support.upstream import (
     response_head,
 )
 
+OLLAMA_FLAVOR = "ollama"
 PATH = "/api/chat"
 HEALTH_PATH = "/api/tags"
 

@@ -13,6 +13,7 @@ from tests.support.responses_upstream import (
 )
 from tests.support.upstream import WORDS, Step, stream_response
 
+RESPONSES_FLAVOR = "responses"
 PATH = "/v1/responses"
 HEALTH_PATH = "/v1/models"
 
