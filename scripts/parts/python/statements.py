@@ -177,17 +177,21 @@ class Pruner(ExpressionPruner):
         header = updated_node.iter if isinstance(updated_node, cst.For) else updated_node.test
         body = updated_node.body
         if contains_dead(header) or is_dead_end(body):
-            return DEAD_END if self.is_test and self.names.kinds else REMOVED
+            return DEAD_END if self._is_in_a_test() else REMOVED
         return updated_node if body.body else REMOVED
 
     leave_While = leave_For
+
+    def _is_in_a_test(self) -> bool:
+        """Whether this is in a function of a test, which means nothing without one of its steps."""
+        return self.is_test and bool(self.names.kinds)
 
     def leave_With(self, original_node: Any, updated_node: Any) -> Any:
         if is_dead_end(updated_node.body):
             return DEAD_END
         if any(map(is_dead, updated_node.items)):
             returns = any(_ends(each) for each in updated_node.body.body)
-            return DEAD_END if returns else REMOVED
+            return DEAD_END if returns or self._is_in_a_test() else REMOVED
         return updated_node if updated_node.body.body else REMOVED
 
     def leave_Try(self, original_node: Any, updated_node: Any) -> Any:

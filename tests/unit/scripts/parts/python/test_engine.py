@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from scripts.parts.catalog import Catalog, Part, PartsError
-from scripts.parts.python.engine import remove_code
+from scripts.parts.python.engine import is_name_of, remove_code
 from scripts.parts.removal import Removal, Tree
 
 OLD = "def old(x: int = 0) -> str: ...\nclass Old: ...\nVALUE = 1\n"
@@ -85,6 +85,17 @@ FUNCTIONS = {
         "def make(a: int, b: Old) -> int:\n    print(b)\n    return a\n\n\nmake(1, 2)",
         "def make(a: int) -> int:\n    return a\n\n\nmake(1)",
     ),
+    "a parameter that can only be None": (
+        "def make(a, b: Old | None = None):\n    if b:\n        print(b)\n    return a\n\n\n"
+        "make(1)",
+        "def make(a):\n    return a\n\n\nmake(1)",
+    ),
+    "all that returns something": (
+        "def make(a):\n    if a:\n        return old(a)\n    return None\n\n\nprint(a=make(1))",
+        "print()",
+    ),
+    "a part of a text": ('def make():\n    return f"a" f"{old()}"\n\n\nprint(1)', "print(1)"),
+    "a comparison with a pair": ("if x == (1, old()):\n    print(1)\n\nprint(2)", "print(2)"),
     "a local name that hides it": (
         "def make(old):\n    return old()",
         "def make(old):\n    return old()",
@@ -196,6 +207,77 @@ def test_test_that_uses_a_dead_name_goes_whole() -> None:
     assert rest.count('parametrize("x", [1])') == 2
     assert "test_goes" not in rest
     assert "test_marked" not in rest
+
+
+STEPS = {
+    "a loop": "def helper():\n    a = []\n    for each in old():\n        print(each)\n    return a",
+    "a with": "def helper():\n    with old() as it:\n        it.run()\n    return it",
+}
+
+
+@pytest.mark.parametrize("text", STEPS.values(), ids=STEPS.keys())
+def test_helper_of_tests_goes_whole_without_one_of_its_steps(text: str) -> None:
+    imports = "from shared.old import old\n\n\n"
+    tree, _ = remove({"tests/support/a.py": f"{imports}{text}\n\n\nprint(1)\n"})
+
+    assert tree["tests/support/a.py"] == "print(1)\n"
+
+
+def test_test_goes_with_its_fixture() -> None:
+    text = """
+        import pytest
+        from shared.old import old
+
+        @pytest.fixture
+        def box():
+            return old()
+
+        def test_box(box):
+            assert box
+
+        def test_other():
+            assert 1
+    """
+    tree, _ = remove({"tests/test_a.py": text})
+
+    assert "box" not in str(tree["tests/test_a.py"])
+    assert "test_other" in str(tree["tests/test_a.py"])
+
+
+def test_what_a_library_calls_stays() -> None:
+    tree, _ = remove(
+        {
+            "shared/old.py": "from shared.app import Client\nClient().send()\n",
+            "shared/app.py": "from library import Base\n\n\nclass Client(Base):\n"
+            "    def send(self) -> int:\n        return 1\n",
+            "shared/main.py": "from shared.app import Client\nprint(Client)\n",
+        }
+    )
+
+    assert "def send" in str(tree["shared/app.py"])
+
+
+@pytest.mark.parametrize(
+    ("text", "is_gone"),
+    [
+        ("cosmosName", True),
+        ("!empty(cosmosName)", True),
+        ("database", True),
+        ("database.id", True),
+        ("the name of a database", False),
+        ("searchName", False),
+    ],
+)
+def test_text_of_a_test_is_gone_with_a_name_of_infra(text: str, is_gone: bool) -> None:
+    assert is_name_of({"cosmosName", "database"}, text) == is_gone
+
+
+def test_module_and_page_go_from_lists_of_tests() -> None:
+    part = Part(gives="old", paths=("shared/old.py", "docs/old.md"))
+    text = 'NAMES = ["shared.old", "old.md", "shared/old.py", "acl.yaml"]\n'
+    tree, _ = remove({"docs/old.md": "", "tests/template/a.py": text}, part)
+
+    assert tree["tests/template/a.py"] == 'NAMES = ["acl.yaml"]\n'
 
 
 def test_test_module_without_tests_goes() -> None:
