@@ -59,7 +59,7 @@ def remove_elsewhere(tree: Tree, removal: Removal) -> None:
             if name != CATALOG:
                 tree[name] = remove_from_comments(text, marker, mentions)
     edit(tree, "docs/configuration.md", lambda text: without_deployed_settings(text, removal))
-    if PAGE in tree:
-        tree[PAGE] = write_table(tree, removal.catalog, removal.gone)
     pages = [name for name, _ in text_files(tree, ".md") if not name.startswith(NOT_PAGES)]
     remove_from_pages(tree, pages, mentions)
+    if PAGE in tree:  # last: the name of a part may be a word of another one
+        tree[PAGE] = write_table(tree, removal.catalog, removal.gone)

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from scripts.parts.bicep import fold_file
+from scripts.parts.catalog import Catalog
 from scripts.parts.elsewhere import MARKERS, NOT_PAGES
 from scripts.parts.markdown import Links, read_anchors
 from scripts.parts.mentions import find_mentions
@@ -109,7 +110,8 @@ def check_core(tree: Tree) -> None:
 
 def check_mentions(tree: Tree, removal: Removal) -> None:
     mentions = find_mentions(tree, removal)
-    files = pages(tree) | {path: text for path, text in text_files(tree, ".http")}
+    files = {**pages(tree), PAGE: write_table(tree, Catalog())}  # without the names of parts
+    files |= {path: text for path, text in text_files(tree, ".http")}
     lines = [f"{path}: {line}" for path, text in files.items() for line in text.split("\n")]
     for endings, marker in MARKERS.items():
         for path, text in text_files(tree, *endings):

@@ -210,7 +210,7 @@ def test_test_that_uses_a_dead_name_goes_whole() -> None:
 
 
 STEPS = {
-    "a loop": "def helper():\n    a = []\n    for each in old():\n        print(each)\n    return a",
+    "a loop": "def helper():\n    x = 1\n    for each in old():\n        x += each\n    return x",
     "a with": "def helper():\n    with old() as it:\n        it.run()\n    return it",
 }
 
