@@ -33,6 +33,15 @@ def with_keep(tree: Tree, names: Sequence[str]) -> None:
     tree[CATALOG] = "\n".join([f"keep = [{quoted}]", *lines]) + "\n"
 
 
+def write_functions() -> None:
+    """Write the list of functions: where two protocols have a route, another one answers now."""
+    path = ROOT / "tests" / "template" / "functions.txt"
+    if path.exists():
+        command = (sys.executable, "-m", "tests.template.test_functions")
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+        path.write_text(done.stdout, "utf-8")
+
+
 def run(options: argparse.Namespace) -> None:
     """Remove what the options say, and test what is left. Raises PartsError."""
     before = read_tree(ROOT)
@@ -55,6 +64,7 @@ def run(options: argparse.Namespace) -> None:
         print("\n".join(f"change {name}" for name in sorted(changed)))
         return
     write_tree(ROOT, before, tree)
+    write_functions()
     if not options.no_check and subprocess.run(("make", "check", "test"), cwd=ROOT).returncode:
         raise PartsError("what is left fails its checks or tests: see above; `git diff` shows all")
 

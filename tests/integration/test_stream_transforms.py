@@ -87,7 +87,7 @@ def arguments(name: str, memory: Memory) -> Mapping[str, Any]:
     states = {"responses": ResponseState(id="1"), "openai": RequestState(include_usage=True)}
     state = next((states[each] for each in states if f".{each}." in name), None)
     overrides = Overrides(suggest_followup_questions=True)
-    request = ChatRequest((Message("user", "How much?"),), overrides, state)
+    request = ChatRequest((Message("user", "How much?"),), overrides, state=state)
     record = AccessLog("call-1", "POST", "/chat")
     history = ChatHistory(memory, "anna", "missing", streams=True)
     return {

@@ -247,9 +247,11 @@ def prune(
     own = {(".", name): each for (where, name), each in gone.parameters.items() if where == module}
     gone = replace(gone, parameters={**gone.parameters, **own})
     attributes = _find_attributes(tree, gone.places) if gone.places else set()
+    is_test_module = is_test and module.rpartition(".")[2].startswith("test_")
     while True:
         names = Names(parsed, set(dead))
-        new = tree.visit(Pruner(names, gone, attributes, is_test=is_test)).code
+        pruner = Pruner(names, gone, attributes, is_test=is_test, is_test_module=is_test_module)
+        new = tree.visit(pruner).code
         names.dead |= _lost_names(parsed, read_module(new))
         if names.dead == dead:
             return new, "pytestmark" in dead

@@ -48,14 +48,22 @@ class Pruner(ExpressionPruner):
     """Removes all that uses a dead name of a file."""
 
     is_test = False  # of a test, nothing or all is removed
+    is_test_module = False  # whose functions also go whole without a call
     _removals_before: list[int]
     _branches: set[int]
 
     def __init__(
-        self, names: Names, gone: Gone, dead_attributes: Set[int], *, is_test: bool = False
+        self,
+        names: Names,
+        gone: Gone,
+        dead_attributes: Set[int],
+        *,
+        is_test: bool = False,
+        is_test_module: bool = False,
     ) -> None:
         super().__init__(names, gone, dead_attributes)
         self.is_test, self._removals_before, self._branches = is_test, [], set()
+        self.is_test_module = is_test_module
 
     # Simple statements
 
@@ -65,7 +73,9 @@ class Pruner(ExpressionPruner):
         return updated_node if updated_node.body else REMOVED
 
     def leave_Expr(self, original_node: Any, updated_node: Any) -> Any:
-        return REMOVED if contains_dead(updated_node.value) else updated_node
+        if not contains_dead(updated_node.value):
+            return updated_node
+        return DEAD_END.body[0] if self.is_test_module and self.names.kinds else REMOVED
 
     def leave_Assert(self, original_node: Any, updated_node: Any) -> Any:
         return REMOVED if is_dead(updated_node) else updated_node

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
@@ -146,7 +147,12 @@ class UnusedFinder:
     def _read(self, tree: Tree) -> tuple[Uses, Uses]:
         """The uses of the code, and those of everything: code that only tests use is unused."""
         files = text_files(tree, ".py")
-        return Uses(each for each in files if is_code(each[0])), Uses(files)
+        uses = Uses(each for each in files if is_code(each[0])), Uses(files)
+        for path, text in text_files(tree, ".html"):  # templates of Jinja
+            for name in re.findall(r"\.(\w+)", text):
+                for each in uses:
+                    each.users.setdefault(("", name), set()).add((path, ""))
+        return uses
 
     def find(self, tree: Tree) -> tuple[dict[str, set[str]], set[str]]:
         """The definitions by file, and the files, that nothing uses any more."""
