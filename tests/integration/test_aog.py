@@ -895,6 +895,6 @@ def test_stream_is_server_sent_events_for_any_accept_header() -> None:
     assert FakeApp()({**HELLO, "stream": True}, headers=headers).media_type == "text/event-stream"
 
 
-@pytest.mark.part("aog-models", "ollama-models")
+@pytest.mark.part("aog-models", "ollama-models", "providers")
 def test_every_statement_has_a_row() -> None:
     assert [row.number for row in STATEMENTS] == list(range(1, 44))

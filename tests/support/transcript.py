@@ -15,7 +15,7 @@ from typing import Any
 from shared.bootstrap.build import build
 from shared.settings import read_settings
 from tests.support.calls import ask, call
-from tests.support.questions import measure
+from tests.support.questions import Score, measure
 from tests.support.servers import ROOT
 
 REQUEST = re.compile(r"-d '(.*?)'", re.DOTALL)
@@ -57,12 +57,17 @@ def shortened(lines: Sequence[Any]) -> str:
 
 def performance(text: str) -> str:
     """Return the text of docs/performance.md with the score of the demo model."""
-    score = asyncio.run(measure())
+    table = format_score(asyncio.run(measure()))
+    return SCORE.sub(lambda _: table, text, count=1)
+
+
+def format_score(score: Score) -> str:
+    """Return a table of how many questions are answered as expected, by their kinds."""
     rows = ["| questions | number | as expected | the quote has the answer |", "|---|---|---|---|"]
     for kind, description in KINDS.items():
         answers = "" if kind in ("shares words", "unknown") else score.answering[kind]
         rows.append(f"| {description} | {score.all[kind]} | {score.holding[kind]} | {answers} |")
-    return SCORE.sub(lambda _: "\n".join(rows), text, count=1)
+    return "\n".join(rows)
 
 
 PAGES = {ROOT / "README.md": readme, ROOT / "docs" / "performance.md": performance}

@@ -395,7 +395,7 @@ def test_each_tool_describes_itself_to_models() -> None:
         assert next(iter(tool["inputSchema"]["properties"])) == required
 
 
-HIT = {"id": "a.md", "title": "a.md", "url": "/content/a.md", "text": "A."}
+HIT = {"id": "a.md", "title": "a.md", "url": "https://x/a.md", "text": "A."}
 METADATA = {"document": "a.md", "truncated": "false"}
 
 
