@@ -134,7 +134,10 @@ def test_a_passage_is_complete_but_for_image_and_score(make: MakeIndex, tmp_path
     assert source.category in ("plans", None)
 
 
-@pytest.mark.parametrize("name", ["memory", "file", "Azure AI Search"])
+@pytest.mark.parametrize(
+    "name",
+    [*EMBEDDED, pytest.param("Azure AI Search", marks=pytest.mark.part("azure-ingestion"))],
+)
 def test_categories_and_filters_of_a_request_have_no_effect(name: str, tmp_path: Path) -> None:
     stored = [passage("a.md", 0, "1", category="plans")]
     options: list[dict[str, Any]] = [
@@ -247,6 +250,7 @@ def test_a_file_without_text_is_not_listed(tmp_path: Path) -> None:
         assert asyncio.run(pages(NOBODY, 5)(index)) == []
 
 
+@pytest.mark.part("azure-ingestion")
 def test_azure_search_lists_no_files(tmp_path: Path) -> None:
     with INDEXES["Azure AI Search"](FILES, tmp_path) as run:
         assert run(pages(ANNA, 5)) == []

@@ -247,7 +247,7 @@ def prune(
     own = {(".", name): each for (where, name), each in gone.parameters.items() if where == module}
     gone = replace(gone, parameters={**gone.parameters, **own})
     attributes = _find_attributes(tree, gone.places) if gone.places else set()
-    is_test_module = is_test and module.rpartition(".")[2].startswith("test_")
+    is_test_module = is_test and module.startswith("tests.")
     while True:
         names = Names(parsed, set(dead))
         pruner = Pruner(names, gone, attributes, is_test=is_test, is_test_module=is_test_module)

@@ -6,6 +6,7 @@ from collections.abc import Set
 from typing import Any
 
 import libcst as cst
+from libcst import matchers
 
 from scripts.parts.python.expressions import (
     ExpressionPruner,
@@ -48,7 +49,7 @@ class Pruner(ExpressionPruner):
     """Removes all that uses a dead name of a file."""
 
     is_test = False  # of a test, nothing or all is removed
-    is_test_module = False  # whose functions also go whole without a call
+    is_test_module = False  # not of a benchmark: its functions also go whole without a call
     _removals_before: list[int]
     _branches: set[int]
 
@@ -75,7 +76,17 @@ class Pruner(ExpressionPruner):
     def leave_Expr(self, original_node: Any, updated_node: Any) -> Any:
         if not contains_dead(updated_node.value):
             return updated_node
-        return DEAD_END.body[0] if self.is_test_module and self.names.kinds else REMOVED
+        is_step = (
+            self.is_test_module and self.names.kinds and not self._has_gone_string(original_node)
+        )
+        return DEAD_END.body[0] if is_step else REMOVED
+
+    def _has_gone_string(self, node: cst.CSTNode) -> bool:
+        return any(
+            isinstance(text := each.evaluated_value, str) and self.gone.is_gone_string(text)
+            for each in matchers.findall(node, matchers.SimpleString())
+            if isinstance(each, cst.SimpleString)
+        )
 
     def leave_Assert(self, original_node: Any, updated_node: Any) -> Any:
         return REMOVED if is_dead(updated_node) else updated_node

@@ -211,6 +211,7 @@ def test_test_that_uses_a_dead_name_goes_whole() -> None:
 
 STEPS = {
     "a loop": "def helper():\n    x = 1\n    for each in old():\n        x += each\n    return x",
+    "a call": "def helper():\n    def fill():\n        return old()\n\n    fill()\n    return 1",
     "a with": "def helper():\n    with old() as it:\n        it.run()\n    return it",
 }
 
@@ -221,6 +222,14 @@ def test_helper_of_tests_goes_whole_without_one_of_its_steps(text: str) -> None:
     tree, _ = remove({"tests/support/a.py": f"{imports}{text}\n\n\nprint(1)\n"})
 
     assert tree["tests/support/a.py"] == "print(1)\n"
+
+
+def test_helper_of_tests_stays_without_the_setting_of_a_part() -> None:
+    part = Part(gives="old", paths=("shared/old.py",), settings=("OLD_URL",))
+    text = 'def helper(env):\n    env.pop("OLD_URL")\n    return env\n\n\nhelper({})\n'
+    tree, _ = remove({"tests/support/a.py": text}, part)
+
+    assert tree["tests/support/a.py"] == "def helper(env):\n    return env\n\n\nhelper({})\n"
 
 
 def test_test_goes_with_its_fixture() -> None:
