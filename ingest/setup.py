@@ -137,9 +137,8 @@ async def get_embedding_dimensions(settings: Settings) -> int:
 
 def describe_index(settings: Settings) -> str:
     """The name of the index, for the first line of a run."""
-    if settings.azure_search_endpoint:
-        return f"Azure AI Search, index {settings.azure_search_index}"
-    return settings.index_file
+    azure = f"Azure AI Search, index {settings.azure_search_index}"
+    return azure if settings.azure_search_endpoint else settings.index_file
 
 
 def build_writer(
