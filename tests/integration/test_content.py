@@ -33,7 +33,7 @@ from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.settings import SHARED_FOLDER, read_settings
 from tests.support.asgi import SCOPE, block, drop, receive_disconnect
 from tests.support.calls import BufferedReply, ask, call
-from tests.support.fakes import FakeRetriever, make_rag
+from tests.support.fakes import FAKE_MODEL, FakeRetriever, make_rag
 from tests.support.search_app import signed
 from tests.support.servers import SAMPLES
 from tests.support.symbolic_links import link
@@ -659,6 +659,7 @@ def test_errors_contain_no_local_path(folder: Path) -> None:
         assert str(folder) not in f"{failure.value} {failure.value.cause}"
 
 
+@pytest.mark.part("demo", "embedded-index")
 def test_samples_are_served_with_the_sample_index() -> None:
     service = build(read_settings(SAMPLES))
     response = get(service, "plans/northwind_health_plus.pdf")
@@ -670,6 +671,7 @@ def test_samples_are_served_with_the_sample_index() -> None:
     )
 
 
+@pytest.mark.part("demo", "embedded-index")
 def test_documents_path_sets_the_folder(folder: Path) -> None:
     own = start({"DOCUMENTS_PATH": str(folder)})
 
@@ -683,7 +685,8 @@ def test_documents_path_sets_the_folder(folder: Path) -> None:
 
 
 def test_index_without_folder_has_no_files() -> None:
-    index = {"AZURE_SEARCH_ENDPOINT": "https://x", "AZURE_SEARCH_INDEX": "x"}
+    search = {"AZURE_SEARCH_ENDPOINT": "https://x", "AZURE_SEARCH_INDEX": "x"}
+    index = search | FAKE_MODEL
 
     assert "files" not in start(index).config(Health).names
     folder, blobs = {"DOCUMENTS_PATH": "shared/data"}, {"AZURE_STORAGE_ENDPOINT": "https://x"}

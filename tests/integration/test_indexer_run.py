@@ -35,6 +35,7 @@ def test_unusable_options_are_rejected(tmp_path: Path, use: str) -> None:
     assert sentence in done.stderr
 
 
+@pytest.mark.part("embedded-index")
 def test_unused_embedding_model_is_rejected(tmp_path: Path) -> None:
     write(tmp_path, "docs/a.md", "x")
     index = tmp_path / "own.db"

@@ -19,7 +19,7 @@ from shared.retrieval.azure_search.search_fields import FieldName
 from shared.settings import SettingsError, read_settings
 from tests.support.calls import CHAT_KEY, ask, call, local_service
 from tests.support.fake_search import FakeSearch
-from tests.support.fakes import FakeModel, FakeRetriever, make_rag
+from tests.support.fakes import FAKE_MODEL, FakeModel, FakeRetriever, make_rag
 from tests.support.search_app import app, home, signed
 from tests.support.servers import SIGN_IN
 from tests.support.upstream import answer_events, error_response, stream_response
@@ -291,6 +291,7 @@ OPEN = [
 
 @pytest.mark.parametrize("settings", OPEN)
 def test_index_without_access_control_must_be_declared_public(settings: dict[str, str]) -> None:
+    settings = settings | FAKE_MODEL
     signed_in = {**settings, **SIGN_IN}
     (problem,) = start(signed_in).problems
 

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from tests.support.aog_calls import aog_call, read_text
 from tests.support.calls import PNG, PNG_URL, QUESTION, WEATHER, BufferedReply, call, run_calls
+from tests.support.fakes import FAKE_INDEX
 from tests.support.model_requests import SHIRT_CONVERSATION
 from tests.support.providers import REMOTE, provider_entry, provider_settings, run_gateways
 from tests.support.responses_upstream import (
@@ -26,7 +27,6 @@ from tests.support.responses_upstream import (
     response,
     text_delta,
 )
-from tests.support.servers import SAMPLES
 from tests.support.upstream import (
     Exchange,
     Step,
@@ -49,7 +49,7 @@ def server() -> Iterator[ResponsesUpstream]:
 
 def settings(server: Upstream, **more: str) -> dict[str, str]:
     model = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_CHAT_MODEL": "gpt-4o"}
-    return {**SAMPLES, **model, "CHAT_MODEL_API": "responses", **more}
+    return {**FAKE_INDEX, **model, "CHAT_MODEL_API": "responses", **more}
 
 
 def ask_openai(server: ResponsesUpstream, body: Any = HELLO, **more: str) -> BufferedReply:
@@ -411,7 +411,7 @@ def test_the_card_of_the_settings_names_the_api() -> None:
         "CHAT_MODEL_API": "responses",
     }
     path = "/aog/v0.2/service_provider"
-    (got,) = run_calls({**SAMPLES, **azure}, call(path, b"", method="GET"))
+    (got,) = run_calls({**FAKE_INDEX, **azure}, call(path, b"", method="GET"))
     (card,) = got.json["data"]
 
     assert card["url"] == "https://mine.openai.azure.com/openai/v1/responses"

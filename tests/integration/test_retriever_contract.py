@@ -46,7 +46,9 @@ READERS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-EMBEDDED = ("memory", "file")
+EMBEDDED = [
+    pytest.param(each, marks=pytest.mark.part("embedded-index")) for each in ("memory", "file")
+]
 
 
 @pytest.fixture(params=INDEXES)

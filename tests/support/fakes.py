@@ -349,6 +349,7 @@ def read_commands(prompt: Prompt) -> list[tuple[str, str]]:
 
 # Settings of an app whose model is a CommandModel.
 FAKE_MODEL = {"CHAT_MODEL": "tests.support.fakes:command_model"}
+FAKES = FAKE_INDEX | FAKE_MODEL
 
 
 def command_model(_settings: object) -> CommandModel:

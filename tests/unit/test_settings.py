@@ -208,8 +208,8 @@ def test_short_caller_key_is_rejected(key: str) -> None:
 
 
 def test_caller_key_of_20_characters_is_accepted() -> None:
-    assert not start({"CHAT_API_KEY": "k" * 20}).problems
-    assert not start({"CHAT_API_KEY": ""}).problems
+    assert not start({"CHAT_API_KEY": "k" * 20, **fakes.FAKES}).problems
+    assert not start({"CHAT_API_KEY": "", **fakes.FAKES}).problems
 
 
 @pytest.mark.parametrize(
@@ -219,13 +219,11 @@ def test_strictness_scores_must_be_five_ascending_values(scores: str) -> None:
     (problem,) = start({"STRICTNESS_SCORES": scores}).problems
 
     assert problem.startswith("STRICTNESS_SCORES must be")
-    assert not start({"STRICTNESS_SCORES": "[0, 0, 1, 2.5, 4]"}).problems
+    assert not start({"STRICTNESS_SCORES": "[0, 0, 1, 2.5, 4]", **fakes.FAKES}).problems
 
 
 def test_custom_model_is_imported_by_name() -> None:
-    assert (
-        start(fakes.FAKE_MODEL | fakes.FAKE_INDEX).config(Health).names["model"] == "command_model"
-    )
+    assert start(fakes.FAKES).config(Health).names["model"] == "command_model"
 
 
 @pytest.mark.parametrize("name", ["nonsense", "no.such:retriever", "tests.support.fakes:absent"])
@@ -314,7 +312,7 @@ def test_retriever_example_of_the_docs_takes_precedence(
     (tmp_path / "my_search.py").write_text(block[1])
     monkeypatch.syspath_prepend(tmp_path)
     search = {"AZURE_SEARCH_ENDPOINT": "https://x", "AZURE_SEARCH_INDEX": "i"}
-    service = start({"RETRIEVER": "my_search:make", "CHAT_MODEL": "demo", **search})
+    service = start({"RETRIEVER": "my_search:make", **fakes.FAKE_MODEL, **search})
     body = {"messages": [{"role": "user", "content": "When has the library opened?"}]}
     response = ask(call("/chat", body), service)
     texts = response.json["context"]["data_points"]["text"]
@@ -372,4 +370,4 @@ def test_on_laptop_needs_development_outside_azure() -> None:
     ],
 )
 def test_app_knows_its_own_address(settings: dict[str, str], url: str) -> None:
-    assert start(settings).config(McpConfig).base_url == url
+    assert start(settings | fakes.FAKES).config(McpConfig).base_url == url

@@ -184,11 +184,13 @@ def test_head_tells_opensearch_clients_that_the_app_runs(has_page: bool) -> None
     assert (reply.status, reply.data) == (200, b"")
 
 
+@pytest.mark.part("demo", "embedded-index")
 def test_setting_turns_the_page_off() -> None:
     assert laptop().config(PageConfig).enabled
     assert not laptop(PAGE="off").config(PageConfig).enabled
 
 
+@pytest.mark.part("demo", "embedded-index")
 def test_laptop_is_told_what_runs() -> None:
     config = Client(laptop(), {})("GET", "/config").json
 
@@ -251,6 +253,7 @@ def test_model_without_images_is_offered_none_of_passages() -> None:
     assert "use_gpt4v" not in offered_overrides(replace(make_rag(model), retriever=AbleRetriever()))
 
 
+@pytest.mark.part("demo", "embedded-index")
 @pytest.mark.parametrize("access", [AccessPolicy(), AccessPolicy(sign_in=True)])
 def test_anonymous_caller_is_told_no_name_and_no_number(access: AccessPolicy) -> None:
     service = replace(laptop(), access=access)
@@ -261,6 +264,7 @@ def test_anonymous_caller_is_told_no_name_and_no_number(access: AccessPolicy) ->
     assert not re.search(r"demo|sample|\b5\b|66", json.dumps(config))
 
 
+@pytest.mark.part("demo", "embedded-index")
 def test_signed_in_user_is_told_what_runs() -> None:
     service = replace(laptop(), access=AccessPolicy(sign_in=True))
 
