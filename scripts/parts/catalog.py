@@ -29,8 +29,8 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     gives: str  # what a person gets from it, in a line
+    stays: bool = False  # no command removes it: too much of the rest is about it
     paths: tuple[str, ...] = ()  # globs (* also matches /); a folder ends in /
-    keeps: tuple[str, ...] = ()  # globs of files that `paths` matches and that stay
     needs: tuple[str, ...] = ()  # parts without which it makes no sense
     # Names that go by file, where following deleted imports does not find them.
     names: Mapping[str, tuple[str, ...]] = {}
@@ -43,8 +43,7 @@ class Part(BaseModel):
 
     def owns(self, path: str) -> bool:
         """Whether a file is of this part alone."""
-        owned = _matches(path, self.paths) or _matches(_mirror(path), self.paths)
-        return owned and not _matches(path, self.keeps)
+        return _matches(path, self.paths) or _matches(_mirror(path), self.paths)
 
 
 def _mirror(path: str) -> str:
@@ -69,6 +68,16 @@ class Catalog(BaseModel):
     keep: tuple[str, ...] = ()
     parts: Mapping[str, Part] = {}
 
+    @property
+    def removable(self) -> tuple[str, ...]:
+        """The parts that the commands remove."""
+        return tuple(name for name, part in self.parts.items() if not part.stays)
+
+    def check_removable(self, names: Iterable[str]) -> None:
+        """Raise PartsError for a part that no command removes."""
+        if staying := [name for name in names if name not in self.removable]:
+            raise PartsError(f"no command removes {', '.join(staying)}: docs/customize.md says why")
+
     def check(self, names: Iterable[str]) -> None:
         """Raise PartsError for a name of no part."""
         if unknown := sorted(set(names) - set(self.parts)):
@@ -90,7 +99,7 @@ class Catalog(BaseModel):
         while kept != before:
             before = set(kept)
             kept |= {need for name in before for need in self.parts[name].needs}
-        return tuple(name for name in self.parts if name not in kept)
+        return tuple(name for name in self.removable if name not in kept)
 
 
 def read_catalog(text: str) -> Catalog:

@@ -39,6 +39,7 @@ def plan(tree: Tree, names: Iterable[str]) -> Removal:
     catalog = catalog_of(tree)
     off = [name for name in catalog.parts if not is_on(tree, catalog, name)]
     gone = catalog.with_dependents({*names, *off})
+    catalog.check_removable(gone)
     removal = Removal(catalog, tuple(name for name in gone if name not in off), gone, dict(tree))
     removal.settings |= {name for part in removal.parts for name in part.settings}
     for remove in REMOVERS:

@@ -18,7 +18,7 @@ def write_table(tree: Tree, catalog: Catalog, gone: Container[str] = ()) -> str:
     rows = [
         f"| `{name}` | {part.gives} | {', '.join(f'`{each}`' for each in part.needs)} |\n"
         for name, part in catalog.parts.items()
-        if name not in gone
+        if name not in gone and not part.stays
     ]
     table = HEAD + "".join(rows).replace("|  |", "| |")
     return re.sub(rf"{re.escape(HEAD)}(?:\|.*\n)*", lambda _: table, str(tree.get(PAGE, "")))

@@ -46,7 +46,7 @@ def remove(parts: Sequence[str], folder: Path, *more: Sequence[str]) -> None:
         assert done.returncode == 0, f"{command[0]}: {done.stdout[-10_000:]}{done.stderr[-5_000:]}"
 
 
-@pytest.mark.parametrize("name", CATALOG.parts)
+@pytest.mark.parametrize("name", CATALOG.removable)
 def test_rest_without_a_part_passes_its_tests(name: str, tmp_path: Path) -> None:
     remove([name], tmp_path, TESTS)
 
@@ -57,7 +57,7 @@ def test_smallest_app_passes_its_tests(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("_number", range(5))
 def test_rest_without_random_parts_passes_its_tests(_number: int, tmp_path: Path) -> None:
-    parts = random.sample([*CATALOG.parts], 8)
+    parts = random.sample(CATALOG.removable, 8)
     print("removing", *parts)  # pytest shows it if the test fails
 
     remove(parts, tmp_path, TESTS)
@@ -66,7 +66,7 @@ def test_rest_without_random_parts_passes_its_tests(_number: int, tmp_path: Path
 def pairs() -> Iterator[tuple[str, str]]:
     """The pairs of parts that change the same Python file."""
     before, changed = read_tree(ROOT), dict[str, set[str]]()
-    for name in CATALOG.parts if "PAIRS" in os.environ else ():
+    for name in CATALOG.removable if "PAIRS" in os.environ else ():
         tree = dict(before)
         plan(tree, [name])
         changed[name] = {

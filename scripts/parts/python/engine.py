@@ -148,7 +148,7 @@ class Engine:
         if path.startswith(TOOL):
             return False
         if text in self.removal.settings:
-            return path != SETTINGS
+            return True
         if path.startswith("tests/") and self._names_what_is_gone(path, text):
             return True
         is_route = text.startswith("/") and not path.startswith(("shared/", *DISCOVERED))
