@@ -86,10 +86,6 @@ def test_file_search(client: Any) -> None:
     assert found.attributes["sourcepage"] == PAGE
 
 
-TEXT += ["output_text.annotation.added", "output_text.delta"]
-TEXT += ["output_text.done", "content_part.done", "output_item.done"]
-
-
 def test_stream(client: Any) -> None:
     events = list(create(client, CITED, stream=True))
     types = [event.type.removeprefix("response.") for event in events]

@@ -22,7 +22,18 @@ from tests.support.upstream import (
     stream_response,
 )
 
-TEXT = ["output_item.added", "content_part.added", "output_text.delta", "output_text.delta"]
+# The events of a text with a citation, in which OpenAI's SDKs get it.
+TEXT = [
+    "output_item.added",
+    "content_part.added",
+    "output_text.delta",
+    "output_text.delta",
+    "output_text.annotation.added",
+    "output_text.delta",
+    "output_text.done",
+    "content_part.done",
+    "output_item.done",
+]
 
 PARAMETERS = get_type_hints(ResponseCreateParamsStreaming).keys()
 NOT_FOR_REASONING = ("temperature", "top_p")

@@ -186,7 +186,8 @@ class ExpressionPruner(cst.CSTTransformer):
         rest = [each for each in arguments if not is_dead(each)]
         callee = callee_name(updated_node)
         if any(
-            is_dead(each) and (callee == "param" or (each.keyword is None and each.star != "**"))
+            is_dead(each)
+            and (callee in ("param", "fixture") or (each.keyword is None and each.star != "**"))
             for each in arguments
         ):
             return DEAD

@@ -31,7 +31,15 @@ def tidy(tree: Tree, before: Tree) -> None:
     if not changed:
         return
     with written(tree) as folder:
-        fix = ("check", "--fix", "--unsafe-fixes", "--quiet", "--exit-zero", "--select", RULES)
+        fix = (
+            "check",
+            "--fix",
+            "--unsafe-fixes",
+            "--quiet",
+            "--exit-zero",
+            "--extend-select",
+            RULES,
+        )
         for arguments in (fix, ("format", "--quiet")):
             command = (sys.executable, "-m", "ruff", *arguments, "--no-cache", *changed)
             subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)

@@ -19,6 +19,7 @@ from shared.domain.messages import Message
 from shared.domain.overrides import Overrides, RetrievalMode, WholeNumber
 from shared.domain.request import ChatRequest
 from shared.http.body import without_nulls
+from shared.protocols.exchange import Exchange
 
 QueryType = Literal[
     "simple", "semantic", "vector", "vector_simple_hybrid", "vector_semantic_hybrid"
@@ -193,3 +194,28 @@ def _check_balance(bare: str) -> None:
 
 def _invalid_filter(reason: str) -> BadRequest:
     return BadRequest(reason, field="filter")
+
+
+def with_data_source(exchange: Exchange, request: ChatRequest) -> ChatRequest:
+    """Return the request with the search of its data source, if it has one."""
+    data_source = request.state.data_source
+    if data_source is None:
+        return request
+    overrides = exchange.app.config(SearchScope).apply(data_source, request.overrides)
+    return _with_known_model(exchange, replace(request, overrides=overrides))
+
+
+def _with_known_model(exchange: Exchange, request: ChatRequest) -> ChatRequest:
+    """Return the request without the name of an unknown model, and with a note.
+
+    Programs of On Your Data name the deployments that they had there.
+    """
+    name = request.overrides.model
+    if exchange.rag.models.has_model(name):
+        return request
+    note = (
+        f"The model {name} was left out: this deployment has no model of that name, and its "
+        "default model answered."
+    )
+    overrides = request.overrides.model_copy(update={"model": None})
+    return replace(request, overrides=overrides, notes=(*request.notes, note))

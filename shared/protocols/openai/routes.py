@@ -15,7 +15,7 @@ from shared.http.call import Reply
 from shared.models.router import Router
 from shared.protocols.exchange import EVERY_METHOD, READ, Exchange, Route
 from shared.protocols.handler import USAGE, read_request, respond
-from shared.protocols.openai.data_sources import SearchScope
+from shared.protocols.openai.data_sources import with_data_source
 from shared.protocols.openai.response import CHAT, format_model, format_models
 from shared.rag.citations import number_citations
 
@@ -39,9 +39,7 @@ async def chat(exchange: Exchange) -> Reply:
     body = await exchange.read_body()
     request = await read_request(exchange, CHAT, body)
     request = _with_deployment(exchange, request)
-    if data_source := request.state.data_source:
-        overrides = exchange.app.config(SearchScope).apply(data_source, request.overrides)
-        request = _with_known_model(exchange, replace(request, overrides=overrides))
+    request = with_data_source(exchange, request)
     if not exchange.rag.client_prompts:
         request = without_instructions(request)
     notices = partial(add_notices, exchange.headers)
@@ -94,22 +92,6 @@ def _with_deployment(exchange: Exchange, request: ChatRequest) -> ChatRequest:
     if not call.path.isprintable() or len(call.path) > LONGEST_NAME or not call.path:
         raise NoSuchModel("There is no model of that name.")
     return replace(request, overrides=request.overrides.model_copy(update={"model": call.path}))
-
-
-def _with_known_model(exchange: Exchange, request: ChatRequest) -> ChatRequest:
-    """Return the request without the name of an unknown model, and with a note.
-
-    Programs of On Your Data name the deployments that they had there.
-    """
-    name = request.overrides.model
-    if exchange.rag.models.has_model(name):
-        return request
-    note = (
-        f"The model {name} was left out: this deployment has no model of that name, and its "
-        "default model answered."
-    )
-    overrides = request.overrides.model_copy(update={"model": None})
-    return replace(request, overrides=overrides, notes=(*request.notes, note))
 
 
 def without_instructions(request: ChatRequest) -> ChatRequest:
