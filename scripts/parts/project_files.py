@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from fnmatch import fnmatchcase
 
 from scripts.parts.prose import Mentions
 from scripts.parts.removal import Removal, Tree, text_files
@@ -28,13 +27,9 @@ def remove_from_lists(tree: Tree, removal: Removal) -> None:
         edit(tree, name, lambda text: _without_lines(text, lambda line: line in gone))
 
     def is_gone(line: str) -> bool:
-        return _matches("/" + line.rpartition(" ")[2], removal.routes)
+        return removal.is_gone_route("/" + line.rpartition(" ")[2])
 
     edit(tree, "tests/template/functions.txt", lambda text: _without_lines(text, is_gone))
-
-
-def _matches(route: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(route, each) for each in patterns)
 
 
 def _with_folders(paths: Iterable[str]) -> set[str]:
@@ -181,7 +176,7 @@ def remove_from_requests(tree: Tree, removal: Removal, mentions: Mentions) -> No
 
     def is_gone(request: str) -> bool:
         route = re.search(r"\{\{host\}\}([^\s?]*)", request)
-        return mentions(request) or bool(route and _matches(route[1], removal.routes))
+        return mentions(request) or bool(route and removal.is_gone_route(route[1]))
 
     def change(text: str) -> str:
         requests = re.split(r"(?m)^(?=###)", text)

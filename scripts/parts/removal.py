@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
 
 from scripts.parts.catalog import Catalog, Part
 
 Tree = dict[str, str | bytes]  # contents by path; bytes where a file is not UTF-8
 
 
-@dataclass(slots=True)
+@dataclass
 class Removal:
     """The parts that go, and what went with them: the removers add to the sets."""
 
@@ -25,26 +27,30 @@ class Removal:
     infra: set[str] = field(default_factory=set)  # names that infra/ has not any more
     phrases: set[str] = field(default_factory=set)  # commands that are gone, such as "make eval"
 
-    @property
+    @cached_property
     def parts(self) -> list[Part]:
         return [self.catalog.parts[name] for name in self.names]
 
-    @property
+    @cached_property
     def words(self) -> set[str]:
         """How docs call the parts that go."""
         return {word for part in self.parts for word in part.words}
 
-    @property
+    @cached_property
     def routes(self) -> set[str]:
         """Globs of the paths that nothing answers any more."""
         return {route for part in self.parts for route in part.routes}
+
+    def is_gone_route(self, path: str) -> bool:
+        """Whether nothing answers a path any more."""
+        return any(fnmatchcase(path, route) for route in self.routes)
 
     @property
     def endings(self) -> set[str]:
         """The deleted paths; of docs and workflows also their ends, such as `aog.md`."""
         return _endings(self.paths) - _endings(self.before.keys() - self.paths)
 
-    @property
+    @cached_property
     def packages(self) -> set[str]:
         """The packages that only these parts use, and no part that stays."""
         rest = {name for name in self.catalog.parts if name not in self.gone}

@@ -29,6 +29,6 @@ def make_aog_config(clients: Clients) -> AogConfig:
             "auth_type": "none" if settings.openai_api_key is None else "apikey",
         }
     for provider in settings.model_providers:
-        tokens = settings.max_prompt_tokens
-        described[provider.provider_name] = redact_provider(provider, tokens)
+        fields = redact_provider(provider, settings.max_prompt_tokens)
+        described[provider.provider_name] = fields
     return AogConfig(described)

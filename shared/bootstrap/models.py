@@ -90,8 +90,6 @@ MODEL_FACTORIES: Mapping[str, Callable[[Clients], Provider]] = {
     "azure-openai": _make_azure_openai,
     "openai": _make_openai,
 }
-
-
 DEFAULT_MODEL = next(iter(MODEL_FACTORIES))
 
 

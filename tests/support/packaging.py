@@ -54,6 +54,16 @@ def clone_project(folder: Path) -> Path:
     return copy_files(ROOT, list_project_files(), folder)
 
 
+def clone_repository(folder: Path) -> Path:
+    """Copies the files of a clone into `folder`, as the first commit of a repository."""
+    clone_project(folder)
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
+    commit = ("commit", "--quiet", "--message", "first")
+    for words in (("init", "--quiet", "--initial-branch", "main"), ("add", "--all"), commit):
+        subprocess.run((*git, *words), cwd=folder, check=True)
+    return folder
+
+
 def copy_files(source: Path, names: list[str], folder: Path) -> Path:
     """Copies files of `source` to the same relative paths in `folder`."""
     for name in names:

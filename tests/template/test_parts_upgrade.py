@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.packaging import clone_project
+from tests.support.packaging import clone_repository
 from tests.support.servers import ROOT
 
 PARTS = "aog mcp"
@@ -53,8 +53,7 @@ def release_next_version(folder: Path) -> None:
 def test_fork_without_parts_takes_a_newer_version(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "upgrade.md").read_text("utf-8").partition("## A fork")[2]
     _, once, each_time, *_ = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-    fork = clone_project(tmp_path / "fork")
-    run(fork, "git init --quiet --initial-branch main; git add --all; git commit --quiet -m first")
+    fork = clone_repository(tmp_path / "fork")
     run(fork, f"{REMOVE}; git commit --quiet --all --message 'Remove parts'")
     run(fork, once.replace("COMMIT", "HEAD"))
     (fork / PROMPT).write_text("Answer like a pirate.\n")

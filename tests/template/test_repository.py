@@ -142,11 +142,17 @@ def test_editor_files_are_plain_json(path: Path) -> None:
     assert json.loads(path.read_text("utf-8"))
 
 
-def test_task_of_the_editor_has_a_windows_command() -> None:
-    tasks = json.loads((ROOT / ".vscode" / "tasks.json").read_text("utf-8"))["tasks"]
+TASKS = json.loads((ROOT / ".vscode" / "tasks.json").read_text("utf-8"))["tasks"]
 
-    assert {"install", "run", "test"} <= {task["label"] for task in tasks}
-    assert [task["label"] for task in tasks if "make" in task["windows"]["command"]] == []
+
+def test_task_of_the_editor_has_a_windows_command() -> None:
+    assert {"install", "run", "test"} <= {task["label"] for task in TASKS}
+    assert [task["label"] for task in TASKS if "make" in task["windows"]["command"]] == []
+
+
+@pytest.mark.part("ingestion")
+def test_editor_has_a_task_for_the_index() -> None:
+    assert "index" in {task["label"] for task in TASKS}
 
 
 def test_devcontainer_has_exactly_these_keys() -> None:

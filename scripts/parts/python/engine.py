@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import partial
 
 import libcst as cst
@@ -152,7 +151,7 @@ class Engine:
         if path.startswith("tests/") and self._names_what_is_gone(path, text):
             return True
         is_route = text.startswith("/") and not path.startswith(("shared/", *DISCOVERED))
-        return is_route and any(fnmatchcase(text, route) for route in self.removal.routes)
+        return is_route and self.removal.is_gone_route(text)
 
     def _names_what_is_gone(self, path: str, text: str) -> bool:
         if path.startswith("tests/template/") and is_name_of(self.removal.infra, text):
@@ -165,7 +164,7 @@ class Engine:
     def _prune_file(self, path: str, text: str, dead: Iterable[str], gone: Gone) -> str:
         gone = replace(gone, is_gone_string=partial(self.is_gone_string, path))
         new, removes_module = prune(
-            text, module_name(path), set(dead), gone, path.startswith(("tests/", "bench/"))
+            text, module_name(path), set(dead), gone, path.startswith("tests/")
         )
         if removes_module or _has_lost_its_tests(path, text, new):
             self.removal.delete(self.tree, [path])
@@ -247,11 +246,9 @@ def prune(
     own = {(".", name): each for (where, name), each in gone.parameters.items() if where == module}
     gone = replace(gone, parameters={**gone.parameters, **own})
     attributes = _find_attributes(tree, gone.places) if gone.places else set()
-    is_test_module = is_test and module.startswith("tests.")
     while True:
         names = Names(parsed, set(dead))
-        pruner = Pruner(names, gone, attributes, is_test=is_test, is_test_module=is_test_module)
-        new = tree.visit(pruner).code
+        new = tree.visit(Pruner(names, gone, attributes, is_test=is_test)).code
         names.dead |= _lost_names(parsed, read_module(new))
         if names.dead == dead:
             return new, "pytestmark" in dead

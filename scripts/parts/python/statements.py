@@ -49,22 +49,14 @@ class Pruner(ExpressionPruner):
     """Removes all that uses a dead name of a file."""
 
     is_test = False  # of a test, nothing or all is removed
-    is_test_module = False  # not of a benchmark: its functions also go whole without a call
     _removals_before: list[int]
     _branches: set[int]
 
     def __init__(
-        self,
-        names: Names,
-        gone: Gone,
-        dead_attributes: Set[int],
-        *,
-        is_test: bool = False,
-        is_test_module: bool = False,
+        self, names: Names, gone: Gone, dead_attributes: Set[int], *, is_test: bool = False
     ) -> None:
         super().__init__(names, gone, dead_attributes)
         self.is_test, self._removals_before, self._branches = is_test, [], set()
-        self.is_test_module = is_test_module
 
     # Simple statements
 
@@ -76,9 +68,7 @@ class Pruner(ExpressionPruner):
     def leave_Expr(self, original_node: Any, updated_node: Any) -> Any:
         if not contains_dead(updated_node.value):
             return updated_node
-        is_step = (
-            self.is_test_module and self.names.kinds and not self._has_gone_string(original_node)
-        )
+        is_step = self._is_in_a_test() and not self._has_gone_string(original_node)
         return DEAD_END.body[0] if is_step else REMOVED
 
     def _has_gone_string(self, node: cst.CSTNode) -> bool:

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from scripts.parts.removal import Tree, text_files
 
 RULES = "B007,F401,F811,F841,I,PIE790,RUF059,RUF100"
+FIX = ("check", "--fix", "--unsafe-fixes", "--quiet", "--exit-zero", "--extend-select", RULES)
 
 
 @contextmanager
@@ -31,16 +32,7 @@ def tidy(tree: Tree, before: Tree) -> None:
     if not changed:
         return
     with written(tree) as folder:
-        fix = (
-            "check",
-            "--fix",
-            "--unsafe-fixes",
-            "--quiet",
-            "--exit-zero",
-            "--extend-select",
-            RULES,
-        )
-        for arguments in (fix, ("format", "--quiet")):
+        for arguments in (FIX, ("format", "--quiet")):
             command = (sys.executable, "-m", "ruff", *arguments, "--no-cache", *changed)
             subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         for path in changed:

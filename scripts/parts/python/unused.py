@@ -14,8 +14,9 @@ DISCOVERED = ("tests/support/flavors/", "bench/requests/")  # imported by folder
 SETTINGS = "shared/settings.py"  # whose fields are the variables, in lower case
 Use = tuple[str, str]  # a module and a name in it, or "" and the name of an attribute
 TESTS = ("tests/", "bench/")
-# Classes of libraries that call nothing of their subclasses.
-PASSIVE = ("BaseModel", "Exception", "NamedTuple", "Protocol", "ValueError")
+# Classes of libraries that use nothing of what a subclass defines. BaseModel is none of them: a
+# body may have a field that nothing reads.
+PASSIVE = ("Exception", "NamedTuple", "Protocol", "ValueError")
 
 
 @lru_cache(maxsize=4096)
@@ -117,14 +118,8 @@ class Uses:
         }
 
 
-def _is_wire_field(bases: Mapping[str, list[str]], name: str) -> bool:
-    """Whether it is a field of a pydantic model, which a body may have though nothing reads it."""
-    parents = bases.get(name.rpartition(".")[0], [])
-    return any(each == "BaseModel" or "BaseModel" in bases.get(each, ()) for each in parents)
-
-
 def _find_foreign_bases(tree: Tree) -> set[str]:
-    """The bases that are, or have, a class of a library, which may call what a class defines."""
+    """The bases that are, or have, a class of a library, which may use what a class defines."""
     bases: dict[str, set[str]] = {}  # of classes, by their last names
     for _, text in text_files(tree, ".py"):
         for name, each in read_module(text).bases.items():
@@ -165,11 +160,8 @@ class UnusedFinder:
             module, of = module_name(path), int(not is_code(path))
             bases = {} if path == SETTINGS else read_module(text).bases
             for name in read_module(text).definitions:
-                parents = read_module(text).bases.get(name.rpartition(".")[0], ())
-                is_of_library = _is_wire_field(bases, name) or bool(
-                    self.foreign.intersection(parents)
-                )
-                if self.before[of].of(module, name) and not is_of_library:
+                is_own = self.foreign.isdisjoint(bases.get(name.rpartition(".")[0], ()))
+                if is_own and self.before[of].of(module, name):
                     names[module, name] = path, now[of].of(module, name)
             is_entry = read_module(text).is_script or path.endswith("__init__.py")
             if module in self.before[of].modules and not is_entry:
