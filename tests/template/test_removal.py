@@ -31,6 +31,7 @@ CHECKS: Sequence[Sequence[str]] = (
     (str(Path(sys.executable).with_name("lint-imports")), "--no-cache"),
 )
 TESTS = (*PYTHON, "pytest", "-q", "-p", "no:cacheprovider", "-n", "logical", "-m", "not slow")
+OWN = ("PAIRS", "REMOVAL")  # with which the tests of the rest would begin this again
 pytestmark = pytest.mark.skipif("REMOVAL" not in os.environ, reason="hours: make test-removal")
 
 
@@ -38,8 +39,9 @@ def remove(parts: Sequence[str], folder: Path, *more: Sequence[str]) -> None:
     """Remove parts from a copy of the project, and run the checks and `more` on the rest."""
     clone = clone_repository(folder / "rest")
     removal = (*PYTHON, "scripts.parts", "remove", *parts, "--no-check")
+    env = {name: value for name, value in os.environ.items() if name not in OWN}
     for command in (removal, *CHECKS, *more):
-        done = subprocess.run(command, cwd=clone, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=clone, env=env, capture_output=True, text=True)
         assert done.returncode == 0, f"{command}: {done.stdout[-10_000:]}{done.stderr[-5_000:]}"
 
 
