@@ -125,14 +125,14 @@ class Engine:
                     return
 
     def _is_affected(self, path: str, text: str, gone: Gone) -> bool:
-        if ".mark.part(" in text or any(
-            self.is_missing(*each) for each in read_module(text).every_import
-        ):
+        if any(self.is_missing(*each) for each in read_module(text).every_import):
             return True
         for module, name in read_uses(text, module_name(path)):
             if (module, name) in gone.parameters:
                 return True
             if module in self.modules and self.is_missing(module, name):
+                return True
+            if module == "mark.part" and name in self.parts:
                 return True
             if not module and name.upper() in self.removal.settings and name.islower():
                 return True
