@@ -16,7 +16,7 @@ def make_files(clients: Clients, retriever: Retriever) -> Files | None:
         return files
     if settings.documents_path:
         return _make_folder_files(settings.documents_path)
-    if settings.index_file:
+    if settings.index_file and not settings.azure_search_endpoint:
         return _make_indexed_files(retriever)
     return None
 

@@ -115,7 +115,7 @@ def test_search_and_model_load_no_other_sdk() -> None:
     state = start_app({name: value for name, value in AZURE.items() if name not in others})
 
     assert state["problems"] == []
-    assert not imported(state, {"azure.cosmos", "azure.storage"})
+    assert not imported(state, {"azure.cosmos", "azure.storage"} | OTHER_ADAPTERS)
 
 
 def test_server_with_a_key_loads_no_azure() -> None:
