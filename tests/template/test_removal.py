@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -18,18 +17,11 @@ import pytest
 
 from scripts.parts.plan import catalog_of, plan
 from scripts.parts.project import read_tree
+from tests.support.checks import PYTHON, run_checks
 from tests.support.packaging import clone_repository
 from tests.support.servers import ROOT
 
 CATALOG = catalog_of(read_tree(ROOT))
-PYTHON = (sys.executable, "-m")
-# Those of `make check`.
-CHECKS: Sequence[Sequence[str]] = (
-    (*PYTHON, "ruff", "check"),
-    (*PYTHON, "ruff", "format", "--check"),
-    (*PYTHON, "mypy"),
-    (str(Path(sys.executable).with_name("lint-imports")), "--no-cache"),
-)
 TESTS = (*PYTHON, "pytest", "-q", "-p", "no:cacheprovider", "-n", "logical", "-m", "not slow")
 OWN = ("PAIRS", "REMOVAL")  # with which the tests of the rest would begin this again
 pytestmark = pytest.mark.skipif("REMOVAL" not in os.environ, reason="hours: make test-removal")
@@ -38,11 +30,10 @@ pytestmark = pytest.mark.skipif("REMOVAL" not in os.environ, reason="hours: make
 def remove(parts: Sequence[str], folder: Path, *more: Sequence[str]) -> None:
     """Remove parts from a copy of the project, and run the checks and `more` on the rest."""
     clone = clone_repository(folder / "rest")
-    removal = (*PYTHON, "scripts.parts", "remove", *parts, "--no-check")
     env = {name: value for name, value in os.environ.items() if name not in OWN}
-    for command in (removal, *CHECKS, *more):
-        done = subprocess.run(command, cwd=clone, env=env, capture_output=True, text=True)
-        assert done.returncode == 0, f"{command}: {done.stdout[-10_000:]}{done.stderr[-5_000:]}"
+    removal = (*PYTHON, "scripts.parts", "remove", *parts, "--no-check")
+    subprocess.run(removal, cwd=clone, env=env, check=True)
+    run_checks(clone, *more, env=env)
 
 
 @pytest.mark.parametrize("name", CATALOG.removable)

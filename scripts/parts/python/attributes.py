@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -22,7 +23,7 @@ def find_missing_attributes(tree: Tree) -> dict[str, set[Place]]:
     Raises CalledProcessError if mypy cannot check the files.
     """
     paths = [path for path, _ in text_files(tree, ".py")]
-    cache = Path(".mypy_cache").resolve()
+    cache = Path(os.environ.get("MYPY_CACHE_DIR", ".mypy_cache")).resolve()
     with written(tree) as folder:
         command = (sys.executable, "-m", "mypy", *OPTIONS, "--cache-dir", str(cache), *paths)
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
