@@ -210,8 +210,8 @@ def thirteen_fields() -> None:
 def provider_defaults() -> None:
     bare = {
         "provider_name": "bare",
-        "url": "http://localhost:1/api/chat",
-        "flavor": "ollama",
+        "url": "http://localhost:1/v1/chat/completions",
+        "flavor": "openai",
     }
     (got,) = run_calls(
         provider_settings(bare, CHAT_MODEL="demo"),
