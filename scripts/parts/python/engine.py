@@ -159,7 +159,9 @@ class Engine:
         if "." not in text:
             return False
         is_package = text.replace(".", "-") in self.removal.packages
-        return is_package or text in self.endings or self.is_missing(text, "")
+        ends = (index for index, each in enumerate(text + ".") if each == ".")
+        is_missing = any(self.is_missing(text[:end], "") for end in ends)
+        return is_package or text in self.endings or is_missing
 
     def _prune_file(self, path: str, text: str, dead: Iterable[str], gone: Gone) -> str:
         gone = replace(gone, is_gone_string=partial(self.is_gone_string, path))

@@ -212,6 +212,7 @@ def test_test_that_uses_a_dead_name_goes_whole() -> None:
 STEPS = {
     "a loop": "def helper():\n    x = 1\n    for each in old():\n        x += each\n    return x",
     "a call": "def helper():\n    def fill():\n        return old()\n\n    fill()\n    return 1",
+    "an assignment": "def helper():\n    reply = old()\n    assert reply\n    return 1",
     "a with": "def helper():\n    with old() as it:\n        it.run()\n    return it",
 }
 
@@ -283,7 +284,7 @@ def test_text_of_a_test_is_gone_with_a_name_of_infra(text: str, is_gone: bool) -
 
 def test_module_and_page_go_from_lists_of_tests() -> None:
     part = Part(gives="old", paths=("shared/old.py", "docs/old.md"))
-    text = 'NAMES = ["shared.old", "old.md", "shared/old.py", "acl.yaml"]\n'
+    text = 'NAMES = ["shared.old", "shared.old.Old.run", "old.md", "shared/old.py", "acl.yaml"]\n'
     tree, _ = remove({"docs/old.md": "", "tests/template/a.py": text}, part)
 
     assert tree["tests/template/a.py"] == 'NAMES = ["acl.yaml"]\n'
