@@ -47,7 +47,8 @@ READERS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 EMBEDDED = [
-    pytest.param(each, marks=pytest.mark.part("embedded-index")) for each in ("memory", "file")
+    pytest.param("memory", marks=pytest.mark.part("embedded-index")),
+    pytest.param("file", marks=pytest.mark.part("embedded-index", "ingestion")),
 ]
 
 

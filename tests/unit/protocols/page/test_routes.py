@@ -196,7 +196,7 @@ def test_laptop_is_told_what_runs() -> None:
 
     assert config["model"] == "demo"
     names = ("showVectorOption", "showSemanticRankerOption", "images", "memory")
-    assert not any(config[name] for name in names)
+    assert not any(config.get(name) for name in names)
     assert config["index"] == {
         "name": "samples",
         "documents": 5,
