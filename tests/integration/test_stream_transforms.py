@@ -41,7 +41,7 @@ from tests.support.stores import sqlite_memory
 
 STREAMS = {"Events", "ModelStream", "AsyncGenerator[T, None]"}
 RESULTS = STREAMS | {"ByteStream", "Stream"}
-WHOLE = "shared.protocols.mcp.routes._stream"  # its answer is one result, behind the stream's end
+WHOLE = "mcp.routes._stream"  # its answer is one result, behind the stream's end
 LATE = 1e9  # a time of the event loop's clock
 
 
@@ -59,12 +59,11 @@ def functions(module: Any) -> Iterator[tuple[str, Any]]:
 
 def find_transforms() -> Iterator[tuple[str, Any]]:
     for module in pkgutil.walk_packages(shared.__path__, "shared."):
-        if module.name.startswith("ingest"):
-            continue
         for name, function in functions(importlib.import_module(module.name)):
             annotations = dict(function.__annotations__)
             result = annotations.pop("return", None)
-            if result in RESULTS and STREAMS & set(annotations.values()) and name != WHOLE:
+            is_transform = result in RESULTS and STREAMS & set(annotations.values())
+            if is_transform and not name.endswith(WHOLE):
                 yield name, function
 
 
