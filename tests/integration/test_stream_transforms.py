@@ -83,12 +83,14 @@ def write_text(_: Context, event: Event) -> bytes:
 
 def arguments(name: str, memory: Memory) -> Mapping[str, Any]:
     """The values of arguments, by their annotations; of `self`, by the name of its class."""
-    states = {"responses": ResponseState(id="1"), "openai": RequestState(include_usage=True)}
-    state = next((states[each] for each in states if f".{each}." in name), None)
+    state: Any = None
+    if ".openai." in name:
+        state = RequestState(include_usage=True)
+    if ".responses." in name:
+        state = ResponseState(id="1")
     overrides = Overrides(suggest_followup_questions=True)
     request = ChatRequest((Message("user", "How much?"),), overrides, state=state)
     record = AccessLog("call-1", "POST", "/chat")
-    history = ChatHistory(memory, "anna", "missing", streams=True)
     return {
         "ChatRequest": request,
         "ChunkWriter": partial(ai_chat.write_chunk, "sessionState"),
@@ -98,7 +100,7 @@ def arguments(name: str, memory: Memory) -> Mapping[str, Any]:
         "float": LATE,
         "Span": NOOP_TRACER,
         "AccessLog": record,
-        "ChatHistory": history,
+        "ChatHistory": ChatHistory(memory, "anna", "missing", streams=True),
         "StoredAnswer": StoredAnswer(ResponseStore(memory, "anna"), memory.new_id(), ()),
     }
 

@@ -110,6 +110,10 @@ class Pruner(ExpressionPruner):
         rest = [pair for pair in pairs if not any(map(is_dead, pair))]
         if len(rest) == len(pairs):
             return updated_node
+        originals = original_node.value.elements
+        dead = (each for each, pair in zip(originals, pairs, strict=True) if pair not in rest)
+        if self._is_in_a_test() and any(isinstance(each.value, cst.Call) for each in dead):
+            return DEAD_END.body[0]
         if len(rest) > 1:
             lists = [cst.Tuple(_plain(each), lpar=[], rpar=[]) for each in zip(*rest, strict=True)]
         else:

@@ -213,6 +213,7 @@ STEPS = {
     "a loop": "def helper():\n    x = 1\n    for each in old():\n        x += each\n    return x",
     "a call": "def helper():\n    def fill():\n        return old()\n\n    fill()\n    return 1",
     "an assignment": "def helper():\n    reply = old()\n    assert reply\n    return 1",
+    "a pair": "def helper():\n    x, y = 1, old()\n    assert y\n    return x",
     "a with": "def helper():\n    with old() as it:\n        it.run()\n    return it",
 }
 
