@@ -196,8 +196,7 @@ def suggest_embedding_model(settings: Settings) -> str:
         values = {"AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "text-embedding-3-small"}
     elif not settings.openai_base_url:
         model = "Ollama's"
-        chat = {"OPENAI_BASE_URL": "http://localhost:11434/v1", "OPENAI_CHAT_MODEL": "llama3.2"}
-        values = chat | values
+        values["OPENAI_EMBEDDING_BASE_URL"] = "http://localhost:11434/v1"
     lines = (f"    {json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())
     return BY_WORDS_ALONE.format(model=model, settings=",\n".join(lines))
 

@@ -148,6 +148,12 @@ REQUIRED_PAIRS = (
     ("OPENAI_BASE_URL", "OPENAI_CHAT_MODEL"),
     ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX"),
 )
+# Settings that require another one.
+REQUIREMENTS = (
+    *chain.from_iterable((pair, pair[::-1]) for pair in REQUIRED_PAIRS),
+    ("OPENAI_EMBEDDING_BASE_URL", "OPENAI_EMBEDDING_MODEL"),
+    ("OPENAI_EMBEDDING_API_KEY", "OPENAI_EMBEDDING_BASE_URL"),
+)
 UNTRUSTED_SIGN_IN = (
     "WEBSITE_AUTH_ENABLED is set, and the platform is not App Service: any client could send its "
     "sign-in headers. Remove it, or set TRUST_SIGN_IN_HEADERS to true if a proxy in front of the "
@@ -167,8 +173,10 @@ class Settings(BaseModel):
     azure_openai_embedding_deployment: Name | None = None
     openai_base_url: Url | None = None
     openai_chat_model: Name | None = None
-    openai_embedding_model: Name | None = None
     openai_api_key: Key | None = None
+    openai_embedding_model: Name | None = None
+    openai_embedding_base_url: Url | None = None
+    openai_embedding_api_key: Key | None = None
     chat_model_api: ModelApi = "chat_completions"
     chat_model_reasoning: bool | None = None
     chat_model_vision: bool | None = None
@@ -355,10 +363,9 @@ def _check_combinations(settings: Settings) -> Iterator[str]:
         and not settings.trust_sign_in_headers
     ):
         yield UNTRUSTED_SIGN_IN
-    for pair in REQUIRED_PAIRS:
-        for name, other in (pair, pair[::-1]):
-            if getattr(settings, name.lower()) and not getattr(settings, other.lower()):
-                yield f"{other} is required with {name}"
+    for name, other in REQUIREMENTS:
+        if getattr(settings, name.lower()) and not getattr(settings, other.lower()):
+            yield f"{other} is required with {name}"
 
 
 def require_settings(settings: Settings, *names: str) -> list[str]:

@@ -23,7 +23,7 @@ PLATFORM_NAMES = (
     "TRUST_SIGN_IN_HEADERS",
 )
 SETTING_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-SECRETS = ("OPENAI_API_KEY",)
+SECRETS = ("OPENAI_API_KEY", "OPENAI_EMBEDDING_API_KEY")
 OWN_VARIABLE = "is set by the platform, or has a variable of its own (docs/deployment-settings.md)."
 SIMILARITY = 0.8  # of an unknown name to a known one, from which it is taken for a mistake
 

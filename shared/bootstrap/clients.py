@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import Any
 
+from pydantic import SecretStr
+
 from shared.retrieval.base import Embed
-from shared.settings import Settings, require_settings
+from shared.settings import Settings, SettingsError, require_settings
 
 BATCH_REQUEST_SECONDS = 600.0  # for one request with its retries
 
@@ -62,12 +64,24 @@ class Clients:
     @cached_property
     def openai(self) -> Any:
         """The client of OPENAI_BASE_URL, for chat and embeddings. Raises SettingsError."""
+        (base_url,) = require_settings(self.settings, "OPENAI_BASE_URL")
+        return self._make_client(base_url, self.settings.openai_api_key)
+
+    @cached_property
+    def openai_embeddings(self) -> Any:
+        """The client of OPENAI_EMBEDDING_BASE_URL. Raises SettingsError."""
+        settings = self.settings
+        if settings.openai_embedding_base_url is None:
+            raise SettingsError(("OPENAI_EMBEDDING_BASE_URL is required, or OPENAI_BASE_URL",))
+        return self._make_client(
+            settings.openai_embedding_base_url, settings.openai_embedding_api_key
+        )
+
+    def _make_client(self, base_url: str, key: SecretStr | None) -> Any:
         from shared.models.openai.client import fixed_key, make_client
 
-        (base_url,) = require_settings(self.settings, "OPENAI_BASE_URL")
-        secret = self.settings.openai_api_key
-        key = secret.get_secret_value() if secret else "none"  # servers without keys accept any
-        return make_client(base_url, fixed_key(key), self.batch)
+        value = key.get_secret_value() if key else "none"  # servers without keys accept any
+        return make_client(base_url, fixed_key(value), self.batch)
 
     @property
     def embedding_model(self) -> str | None:
@@ -78,7 +92,12 @@ class Clients:
 
     @property
     def _embedding_client(self) -> Any:
-        return self.azure_openai if self.settings.azure_openai_embedding_deployment else self.openai
+        """The client of the embedding model, which may have a server of its own."""
+        settings = self.settings
+        if settings.azure_openai_embedding_deployment:
+            return self.azure_openai
+        shares_server = settings.openai_base_url and not settings.openai_embedding_base_url
+        return self.openai if shares_server else self.openai_embeddings
 
     @cached_property
     def blob_container(self) -> Any:
@@ -117,7 +136,8 @@ class Clients:
         """Close all clients, and the shared `identity` on request."""
         for client in self.others:
             await client.close()
-        for name in ("azure_openai", "openai", *(("identity",) if identity else ())):
+        names = ["azure_openai", "openai", "openai_embeddings"]
+        for name in [*names, "identity"] if identity else names:
             if name in vars(self):
                 await vars(self)[name].close()
 

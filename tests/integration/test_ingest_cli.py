@@ -28,6 +28,7 @@ from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.retrieval.sqlite.connections import file_identity
 from shared.retrieval.sqlite.retriever import SqliteRetriever
+from shared.settings import read_settings
 from tests.support import corpus
 from tests.support.ingest_command import PATIENCE, Seeing, run_command, talking, write
 from tests.support.isolation import app_copy
@@ -303,7 +304,8 @@ def test_index_by_words_alone_names_the_settings_of_an_embedding_model(
     settings = json.loads(f"{{{done.stdout.rpartition('again:')[2]}}}")
 
     assert "Indexed by words alone" in done.stdout
-    assert settings.keys() == {"OPENAI_BASE_URL", "OPENAI_CHAT_MODEL", "OPENAI_EMBEDDING_MODEL"}
+    assert settings.keys() == {"OPENAI_EMBEDDING_MODEL", "OPENAI_EMBEDDING_BASE_URL"}
+    assert read_settings(settings).openai_embedding_model
 
 
 def test_index_with_vectors_suggests_no_embedding_model(

@@ -23,7 +23,7 @@ from shared.models.base import Prompt
 from shared.models.formats.openai import known_capabilities
 from shared.models.openai.client import embed, make_client, map_errors
 from shared.rag.model_stream import check_stream
-from shared.settings import read_settings
+from shared.settings import SettingsError, read_settings
 from tests.support.calls import QUESTION, BufferedReply, call
 from tests.support.calls import read as read_reply
 from tests.support.fakes import FAKE_INDEX
@@ -475,6 +475,54 @@ def test_a_batch_client_waits_as_long_as_retry_after_says(
 
     assert asyncio.run(go()) == 2
     assert len(server.requests) == times + 1
+
+
+def embed_with(**settings: str) -> None:
+    async def go() -> None:
+        clients = Clients(read_settings({"OPENAI_EMBEDDING_MODEL": "e", **settings}))
+        try:
+            assert clients.embed is not None
+            async with asyncio.timeout(PATIENCE):
+                await clients.embed(["x"])
+        finally:
+            await clients.close()
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(("key", "authorization"), [("", "Bearer none"), ("k2", "Bearer k2")])
+def test_embeddings_of_another_server_do_not_get_the_key_of_the_chat_model(
+    server: Upstream, key: str, authorization: str
+) -> None:
+    with run_upstream(Upstream()) as other:
+        embed_with(
+            **settings(server, OPENAI_API_KEY="k1"),
+            OPENAI_EMBEDDING_BASE_URL=f"{other.url}/v1",
+            OPENAI_EMBEDDING_API_KEY=key,
+        )
+
+    assert server.requests == []
+    assert [request.headers["authorization"] for request in other.requests] == [authorization]
+
+
+def test_embeddings_need_no_server_of_a_chat_model(server: Upstream) -> None:
+    embedding = {
+        "OPENAI_EMBEDDING_MODEL": "e",
+        "OPENAI_EMBEDDING_BASE_URL": f"{server.url}/v1",
+    }
+    service = build(read_settings({**FAKE_INDEX, **embedding}))
+    embed_with(**embedding)
+
+    assert service.rag is not None
+    assert service.rag.model.name == "demo"
+    assert [request.path for request in server.requests] == ["/v1/embeddings"]
+
+
+def test_embedding_model_without_a_server_is_named() -> None:
+    with pytest.raises(SettingsError) as wrong:
+        embed_with()
+
+    assert wrong.value.problems == ("OPENAI_EMBEDDING_BASE_URL is required, or OPENAI_BASE_URL",)
 
 
 # What comes after a piece of text.

@@ -122,11 +122,13 @@ def test_missing_half_of_a_pair_is_named() -> None:
         "AZURE_OPENAI_CHAT_DEPLOYMENT": "gpt",
         "OPENAI_BASE_URL": "http://localhost:11434/v1",
         "OPENAI_API_KEY": "s3cret",
+        "OPENAI_EMBEDDING_API_KEY": "s3cret",
     }
 
     assert start(wrong).problems == (
         "AZURE_OPENAI_ENDPOINT is required with AZURE_OPENAI_CHAT_DEPLOYMENT",
         "OPENAI_CHAT_MODEL is required with OPENAI_BASE_URL",
+        "OPENAI_EMBEDDING_BASE_URL is required with OPENAI_EMBEDDING_API_KEY",
     )
     assert start({"CHAT_MODEL": "openai"}).problems == (
         "OPENAI_BASE_URL is required",

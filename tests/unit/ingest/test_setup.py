@@ -52,9 +52,9 @@ def test_settings_for_vectors_fit_the_endpoint() -> None:
     local, other = suggest_embedding_model(read_settings({})), read_settings(SEEING)
 
     assert '"AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "' in suggest_embedding_model(azure)
-    assert '"OPENAI_BASE_URL": "http://localhost:11434/v1"' in local
+    assert '"OPENAI_EMBEDDING_BASE_URL": "http://localhost:11434/v1"' in local
     assert "such as\nOllama's, then" in local
-    assert "OPENAI_BASE_URL" not in suggest_embedding_model(other)
+    assert "BASE_URL" not in suggest_embedding_model(other)
     assert "one of your endpoint" in suggest_embedding_model(other)
 
 
