@@ -132,12 +132,10 @@ class Engine:
                 return True
             if module in self.modules and self.is_missing(module, name):
                 return True
-            if module == "mark.part" and name in self.parts:
-                return True
             if not module and name.upper() in self.removal.settings and name.islower():
                 return True
-            if module == "string" and self.is_gone_string(path, name):
-                return True
+            if module == "string" and (name in self.parts or self.is_gone_string(path, name)):
+                return True  # the name of a part may be in a mark
         return False
 
     def is_gone_string(self, path: str, text: str) -> bool:

@@ -68,8 +68,19 @@ class Pruner(ExpressionPruner):
     def leave_Expr(self, original_node: Any, updated_node: Any) -> Any:
         if not contains_dead(updated_node.value):
             return updated_node
-        is_step = self._is_in_a_test() and not self._has_gone_string(original_node)
-        return DEAD_END.body[0] if is_step else REMOVED
+        return self._remove(original_node.value)
+
+    def _remove(self, value: cst.BaseExpression | None) -> Any:
+        """Remove a statement with this value: a step of a test goes with its function."""
+        return DEAD_END.body[0] if self._is_step(value) else REMOVED
+
+    def _is_step(self, value: cst.BaseExpression | None) -> bool:
+        """Whether a test calls something here, but for what has the setting or route of a part."""
+        return (
+            isinstance(value, (cst.Await, cst.Call, cst.Yield))
+            and self._is_in_a_test()
+            and not self._has_gone_string(value)
+        )
 
     def _has_gone_string(self, node: cst.CSTNode) -> bool:
         return any(
@@ -100,8 +111,7 @@ class Pruner(ExpressionPruner):
         if id(original_node.value) in self._parallel:
             return self._without_pairs(original_node, updated_node)
         if contains_dead(value) or any(map(is_dead, targets)):
-            is_step = isinstance(original_node.value, cst.Call) and self._is_in_a_test()
-            return DEAD_END.body[0] if is_step else REMOVED
+            return self._remove(original_node.value)
         return updated_node
 
     def _without_pairs(self, original_node: Any, updated_node: Any) -> Any:
@@ -110,9 +120,8 @@ class Pruner(ExpressionPruner):
         rest = [pair for pair in pairs if not any(map(is_dead, pair))]
         if len(rest) == len(pairs):
             return updated_node
-        originals = original_node.value.elements
-        dead = (each for each, pair in zip(originals, pairs, strict=True) if pair not in rest)
-        if self._is_in_a_test() and any(isinstance(each.value, cst.Call) for each in dead):
+        originals = zip(original_node.value.elements, pairs, strict=False)
+        if any(self._is_step(each.value) for each, pair in originals if pair not in rest):
             return DEAD_END.body[0]
         if len(rest) > 1:
             lists = [cst.Tuple(_plain(each), lpar=[], rpar=[]) for each in zip(*rest, strict=True)]
@@ -124,7 +133,7 @@ class Pruner(ExpressionPruner):
 
     def leave_AnnAssign(self, original_node: Any, updated_node: Any) -> Any:
         is_gone = is_dead(updated_node) or _is_never_set(original_node, updated_node)
-        return REMOVED if is_gone else updated_node
+        return self._remove(original_node.value) if is_gone else updated_node
 
     def visit_Import(self, node: cst.Import) -> bool:
         return False
@@ -200,7 +209,7 @@ class Pruner(ExpressionPruner):
 
     def _is_in_a_test(self) -> bool:
         """Whether this is in a function of a test, which means nothing without one of its steps."""
-        return self.is_test and bool(self.names.kinds)
+        return self.is_test and "function" in self.names.kinds
 
     def leave_With(self, original_node: Any, updated_node: Any) -> Any:
         if is_dead_end(updated_node.body):

@@ -59,13 +59,6 @@ class _Collector(ast.NodeVisitor):
             self.add("", node.value)
             self.add("", node.value.lower())  # a setting is the field in upper case
 
-    def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "part":  # of pytest.mark
-            for each in node.args:
-                if isinstance(each, ast.Constant):
-                    self.add("mark.part", str(each.value))
-        self.generic_visit(node)
-
     def visit_arg(self, node: ast.arg) -> None:
         self.add("fixture", node.arg)
         self.generic_visit(node)
