@@ -16,7 +16,7 @@ def make_files(clients: Clients, retriever: Retriever) -> Files | None:
         return files
     if settings.documents_path:
         return _make_folder_files(settings.documents_path)
-    if settings.index_file and not settings.azure_search_endpoint:
+    if settings.index_file:
         return _make_indexed_files(retriever)
     return None
 
@@ -33,6 +33,8 @@ def _make_folder_files(path: str) -> Files:
 
 def _make_indexed_files(retriever: Retriever) -> Files | None:
     """Make the store of the folder that the SQLite index was made from."""
+    if not hasattr(type(retriever), "documents"):  # another one: nothing of SQLite is imported
+        return None
     from shared.files.folder import IndexFolderFiles
     from shared.retrieval.sqlite.retriever import SqliteRetriever
 
