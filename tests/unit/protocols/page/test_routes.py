@@ -195,8 +195,8 @@ def test_laptop_is_told_what_runs() -> None:
     config = Client(laptop(), {})("GET", "/config").json
 
     assert config["model"] == "demo"
-    names = ("showVectorOption", "showSemanticRankerOption", "images", "memory")
-    assert not any(config.get(name) for name in names)
+    names = ("showVectorOption", "showSemanticRankerOption", "images")
+    assert not any(config[name] for name in names)
     assert config["index"] == {
         "name": "samples",
         "documents": 5,
@@ -245,6 +245,11 @@ def test_config_describes_what_the_app_can_do(tmp_path: Path) -> None:
     }
     assert unknown.json["memory"] is False
     assert "model" not in {each["name"] for each in unknown.json["overrides"]}
+
+
+@pytest.mark.part("demo", "embedded-index", "conversations")
+def test_laptop_has_no_memory() -> None:
+    assert Client(laptop(), {})("GET", "/config").json["memory"] is False
 
 
 def test_model_without_images_is_offered_none_of_passages() -> None:
