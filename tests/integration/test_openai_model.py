@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx2
@@ -457,12 +457,11 @@ def test_an_answer_that_has_begun_is_not_retried(server: Upstream, end: Step) ->
     assert tries == 1
 
 
-@pytest.mark.parametrize("wait", ["2.5", None])
-def test_a_batch_client_waits_as_long_as_retry_after_says(
-    server: Upstream, wait: str | None
-) -> None:
+def embed_with(settings: Mapping[str, str], batch: bool = False) -> int:
+    """Embed two texts by the model `e`. Returns the number of vectors."""
+
     async def go() -> int:
-        clients = Clients(read_settings(settings(server, OPENAI_EMBEDDING_MODEL="e")), batch=True)
+        clients = Clients(read_settings({"OPENAI_EMBEDDING_MODEL": "e", **settings}), batch)
         assert clients.embed is not None
         try:
             async with asyncio.timeout(PATIENCE):
@@ -470,24 +469,18 @@ def test_a_batch_client_waits_as_long_as_retry_after_says(
         finally:
             await clients.close()
 
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize("wait", ["2.5", None])
+def test_a_batch_client_waits_as_long_as_retry_after_says(
+    server: Upstream, wait: str | None
+) -> None:
     times = 1 if wait else 3
     server.plan += [error_response(429, {"Retry-After": wait} if wait else {})] * times
 
-    assert asyncio.run(go()) == 2
+    assert embed_with(settings(server), batch=True) == 2
     assert len(server.requests) == times + 1
-
-
-def embed_with(**settings: str) -> None:
-    async def go() -> None:
-        clients = Clients(read_settings({"OPENAI_EMBEDDING_MODEL": "e", **settings}))
-        try:
-            assert clients.embed is not None
-            async with asyncio.timeout(PATIENCE):
-                await clients.embed(["x"])
-        finally:
-            await clients.close()
-
-    asyncio.run(go())
 
 
 @pytest.mark.parametrize(("key", "authorization"), [("", "Bearer none"), ("k2", "Bearer k2")])
@@ -495,23 +488,20 @@ def test_embeddings_of_another_server_do_not_get_the_key_of_the_chat_model(
     server: Upstream, key: str, authorization: str
 ) -> None:
     with run_upstream(Upstream()) as other:
-        embed_with(
-            **settings(server, OPENAI_API_KEY="k1"),
-            OPENAI_EMBEDDING_BASE_URL=f"{other.url}/v1",
-            OPENAI_EMBEDDING_API_KEY=key,
-        )
+        own = {
+            "OPENAI_EMBEDDING_BASE_URL": f"{other.url}/v1",
+            "OPENAI_EMBEDDING_API_KEY": key,
+        }
+        embed_with(settings(server, OPENAI_API_KEY="k1", **own))
 
     assert server.requests == []
     assert [request.headers["authorization"] for request in other.requests] == [authorization]
 
 
 def test_embeddings_need_no_server_of_a_chat_model(server: Upstream) -> None:
-    embedding = {
-        "OPENAI_EMBEDDING_MODEL": "e",
-        "OPENAI_EMBEDDING_BASE_URL": f"{server.url}/v1",
-    }
+    embedding = {"OPENAI_EMBEDDING_MODEL": "e", "OPENAI_EMBEDDING_BASE_URL": f"{server.url}/v1"}
     service = build(read_settings({**FAKE_INDEX, **embedding}))
-    embed_with(**embedding)
+    embed_with(embedding)
 
     assert service.rag is not None
     assert service.rag.model.name == "demo"
@@ -520,7 +510,7 @@ def test_embeddings_need_no_server_of_a_chat_model(server: Upstream) -> None:
 
 def test_embedding_model_without_a_server_is_named() -> None:
     with pytest.raises(SettingsError) as wrong:
-        embed_with()
+        embed_with({})
 
     assert wrong.value.problems == ("OPENAI_EMBEDDING_BASE_URL is required, or OPENAI_BASE_URL",)
 
