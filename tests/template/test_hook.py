@@ -233,6 +233,7 @@ def test_certificates_that_python_does_not_trust_are_named(
 
     assert done.returncode == 1
     assert "Install Certificates.command" in done.stderr
+    assert "trying again" not in done.stdout
     assert "continue with `azd up`" in done.stderr
     assert "Traceback" not in done.stderr
 

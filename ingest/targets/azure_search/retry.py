@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
@@ -36,6 +37,7 @@ BUSY = "Azure AI Search is too busy ({status}), also after waiting. Run it again
 NO_RESPONSE = (
     "Azure AI Search did not answer ({what}), also after trying again. Run it again later."
 )
+UNTRUSTED = "Python does not trust the certificate of Azure AI Search."
 REQUEST_REJECTED = "Azure AI Search did not accept the request ({status}, code {code!r:.80})."
 
 
@@ -82,6 +84,7 @@ class RetryPolicy:
         if status in (401, 403):
             return ROLE_RETRY_SECONDS if attempt * ROLE_RETRY_SECONDS <= self.role_wait else None
         is_transient = status is None or status in TRANSIENT_STATUSES
+        is_transient = is_transient and not is_untrusted(failure)
         if isinstance(failure, ClientAuthenticationError) or not is_transient:
             return None
         if attempt >= self.max_attempts:
@@ -90,6 +93,11 @@ class RetryPolicy:
         if requested is not None:
             return requested if requested <= self.max_wait else None
         return min(2.0 ** (attempt - 1), MAX_BACKOFF_SECONDS) * random.uniform(0.7, 1.0)
+
+
+def is_untrusted(failure: Exception) -> bool:
+    """Whether Python does not trust the server's certificate. No retry changes that."""
+    return isinstance(failure.__cause__, ssl.SSLCertVerificationError)
 
 
 def get_status(failure: Exception) -> int | None:
@@ -108,6 +116,8 @@ def map_failure(failure: Exception) -> DocumentRejected:
     status = get_status(failure)
     if isinstance(failure, ClientAuthenticationError) and status is None:
         return IndexUnavailable(NO_IDENTITY_MESSAGE)
+    if is_untrusted(failure):
+        return IndexUnavailable(UNTRUSTED)
     match status:
         case None:
             return IndexUnavailable(NO_RESPONSE.format(what=_describe(failure)))
