@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scripts.budget import set_budget
-from scripts.certificates import is_untrusted, untrusted_message
+from scripts.certificates import untrusted_message
 from scripts.commands import report
 from scripts.existing_resources import ResourceManagerError, prepare_existing_resources
 from scripts.local_settings import AZD_OUTPUTS, write_local_settings
 from scripts.samples import WAIT_POLICY, SamplesError, WaitPolicy, prepare_samples
 from scripts.switches import EXISTING_SEARCH, is_off
 from shared import settings as configuration
+from shared.azure.errors import is_untrusted
 from shared.azure.identity import get_credential
 from shared.settings import Settings, SettingsError
 from shared.telemetry.access_log import quiet_libraries

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 import sys
 
 UNTRUSTED = (
@@ -10,15 +9,6 @@ UNTRUSTED = (
     'certificates at first: run "/Applications/Python {version}/Install Certificates.command". '
     "Behind a proxy that decrypts TLS, set SSL_CERT_FILE to a file with its certificate authority."
 )
-
-
-def is_untrusted(error: BaseException | None) -> bool:
-    """Whether an error, or one that caused it, is a certificate that Python does not trust."""
-    while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def untrusted_message() -> str:

@@ -7,6 +7,7 @@ SDKs. Ingestion waits for minutes: `ingest/targets/azure_search/`.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -37,6 +38,15 @@ class MalformedResponse(AzureError):
 
 
 StatusMapper = Callable[[HttpResponseError], Exception]
+
+
+def is_untrusted(error: BaseException | None) -> bool:
+    """Whether an error, or one that caused it, is a certificate that Python does not trust."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @contextmanager

@@ -9,10 +9,8 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import aiohttp
 import azure.core.exceptions
 import pytest
-from azure.core.pipeline.transport import AioHttpTransport
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +18,7 @@ from ingest.concurrency import MAX_CONCURRENT_REQUESTS
 from ingest.targets.azure_search.documents import MAX_ACTIONS, MAX_BYTES
 from ingest.targets.azure_search.index_update import IndexSpec, Vectorizer
 from ingest.targets.azure_search.retry import map_failure
-from ingest.targets.azure_search.writer import AzureSearchWriter, make_clients
+from ingest.targets.azure_search.writer import AzureSearchWriter
 from ingest.targets.index_writer import (
     UNFINISHED,
     Document,
@@ -33,9 +31,7 @@ from shared.retrieval.azure_search.index_fields import IndexFields
 from tests.support.fake_index import FakeIndex
 from tests.support.fake_service import FakeIndexService
 from tests.support.search_writer import (
-    INDEX_SPEC,
     UNUSED_PATH,
-    FakeCredential,
     RecordingRetry,
     document,
     run,
@@ -544,15 +540,8 @@ def test_no_request_without_sign_in() -> None:
 
 def test_untrusted_certificate_is_not_retried() -> None:
     retry = RecordingRetry()
-
-    async def read(url: str) -> None:
-        async with aiohttp.ClientSession() as session:
-            transport = AioHttpTransport(session=session, session_owner=False)
-            clients = make_clients(url, "docs", FakeCredential(), transport=transport)
-            await AzureSearchWriter(clients, INDEX_SPEC, retry.policy()).fingerprints()
-
     with run_service() as running, pytest.raises(IndexUnavailable, match="certificate"):
-        asyncio.run(read(running.url))
+        run(running, AzureSearchWriter.fingerprints, retry.policy(), trusted=False)
 
     assert retry.waits == []
 

@@ -88,16 +88,18 @@ def run_service(**more: Any) -> Iterator[FakeIndexService]:
 
 
 @asynccontextmanager
-async def run_transport() -> AsyncIterator[AioHttpTransport]:
-    """A transport that trusts the fake services."""
-    connector = aiohttp.TCPConnector(ssl=tls_contexts()[1])
+async def run_transport(trusted: bool = True) -> AsyncIterator[AioHttpTransport]:
+    """A transport that trusts the fake services, or not."""
+    connector = aiohttp.TCPConnector(ssl=tls_contexts()[1] if trusted else True)
     async with aiohttp.ClientSession(connector=connector) as session:
         yield AioHttpTransport(session=session, session_owner=False)
 
 
 @asynccontextmanager
-async def connect_clients(running: Server, signed_in: bool = True) -> AsyncIterator[SearchClients]:
-    async with run_transport() as transport:
+async def connect_clients(
+    running: Server, signed_in: bool = True, trusted: bool = True
+) -> AsyncIterator[SearchClients]:
+    async with run_transport(trusted) as transport:
         yield make_clients(running.url, "docs", FakeCredential(signed_in), transport=transport)
 
 
@@ -108,12 +110,13 @@ def run(
     index_spec: IndexSpec = INDEX_SPEC,
     store: StoreImage | None = None,
     signed_in: bool = True,
+    trusted: bool = True,
     restricted: bool = False,
 ) -> Result:
     """Call `work` with a writer for a running service."""
 
     async def run_work() -> Result:
-        async with connect_clients(running, signed_in) as clients:
+        async with connect_clients(running, signed_in, trusted) as clients:
             policy = retry or RetryPolicy(max_attempts=1)
             writer = AzureSearchWriter(clients, index_spec, policy, store, restricted=restricted)
             try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
@@ -15,7 +14,7 @@ from typing import ParamSpec, TypeVar
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 
 from ingest.targets.index_writer import DocumentRejected, IndexUnavailable
-from shared.azure.errors import NO_IDENTITY_MESSAGE, error_retry_after
+from shared.azure.errors import NO_IDENTITY_MESSAGE, error_retry_after, is_untrusted
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -84,8 +83,8 @@ class RetryPolicy:
         if status in (401, 403):
             return ROLE_RETRY_SECONDS if attempt * ROLE_RETRY_SECONDS <= self.role_wait else None
         is_transient = status is None or status in TRANSIENT_STATUSES
-        is_transient = is_transient and not is_untrusted(failure)
-        if isinstance(failure, ClientAuthenticationError) or not is_transient:
+        is_refused = isinstance(failure, ClientAuthenticationError) or is_untrusted(failure)
+        if is_refused or not is_transient:
             return None
         if attempt >= self.max_attempts:
             return None
@@ -93,11 +92,6 @@ class RetryPolicy:
         if requested is not None:
             return requested if requested <= self.max_wait else None
         return min(2.0 ** (attempt - 1), MAX_BACKOFF_SECONDS) * random.uniform(0.7, 1.0)
-
-
-def is_untrusted(failure: Exception) -> bool:
-    """Whether Python does not trust the server's certificate. No retry changes that."""
-    return isinstance(failure.__cause__, ssl.SSLCertVerificationError)
 
 
 def get_status(failure: Exception) -> int | None:
