@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any
 
 from shared.domain.events import Source
-from shared.domain.overrides import Overrides
+from shared.domain.overrides import Overrides, RetrievalMode
 from shared.domain.request import User
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 
@@ -82,19 +82,34 @@ def recall(ranking: Sequence[str], grades: Grades, depth: int) -> float:
     return len(grades.keys() & set(ranking[:depth])) / len(grades)
 
 
-async def measure(judged: JudgedSet) -> tuple[float, ...]:
-    """Index a set, ask its questions, and return the figures of COLUMNS."""
+async def measure(
+    index: SqliteRetriever, judged: JudgedSet, mode: RetrievalMode = "text"
+) -> tuple[float, ...]:
+    """Ask the questions of a set, and return the figures of COLUMNS."""
     scores, took = [], []
-    with closing(SqliteRetriever(judged.passages)) as index:
-        await index.search(User(), "warm", Overrides(top=10))
-        for text, grades in judged.questions:
-            start = perf_counter()
-            result = await index.search(User(), text, Overrides(top=10))
-            took.append((perf_counter() - start) * 1000)
-            ranking = [source.id for source in result.sources]
-            recalls = recall(ranking, grades, 3), recall(ranking, grades, 10)
-            scores.append((ndcg(ranking, grades), *recalls))
+    overrides = Overrides(top=10, retrieval_mode=mode)
+    await index.search(User(), "warm", overrides)
+    for text, grades in judged.questions:
+        start = perf_counter()
+        result = await index.search(User(), text, overrides)
+        took.append((perf_counter() - start) * 1000)
+        ranking = [source.id for source in result.sources]
+        recalls = recall(ranking, grades, 3), recall(ranking, grades, 10)
+        scores.append((ndcg(ranking, grades), *recalls))
     return *map(mean, zip(*scores, strict=True)), median(took), quantiles(took, n=20)[-1]
+
+
+def read_sets(data: Path) -> Iterator[tuple[str, JudgedSet]]:
+    """Read each complete set, with the name of its folder; print a line for each other one."""
+    for folder in sorted(filter(Path.is_dir, data.iterdir())):
+        if missing := [name for name in FILES if not (folder / name).is_file()]:
+            print(f"{folder.name:<24}left out: it has no {', '.join(missing)}")
+            continue
+        judged = read_set(folder)
+        if len(judged.questions) < 2:  # the fewest that have percentiles
+            print(f"{folder.name:<24}left out: it has fewer than 2 judged questions")
+            continue
+        yield folder.name, judged
 
 
 def print_row(name: str, number: int, figures: Sequence[float]) -> None:
@@ -110,16 +125,10 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="the folder of the judged sets")
     rows = []
     print(f"{'set':<24}{'questions':>10}" + "".join(f"{column:>11}" for column in COLUMNS))
-    for folder in sorted(filter(Path.is_dir, parser.parse_args().data.iterdir())):
-        if missing := [name for name in FILES if not (folder / name).is_file()]:
-            print(f"{folder.name:<24}left out: it has no {', '.join(missing)}")
-            continue
-        judged = read_set(folder)
-        if len(judged.questions) < 2:  # the fewest that have percentiles
-            print(f"{folder.name:<24}left out: it has fewer than 2 judged questions")
-            continue
-        rows.append(asyncio.run(measure(judged)))
-        print_row(folder.name, len(judged.questions), rows[-1])
+    for name, judged in read_sets(parser.parse_args().data):
+        with closing(SqliteRetriever(judged.passages)) as index:
+            rows.append(asyncio.run(measure(index, judged)))
+        print_row(name, len(judged.questions), rows[-1])
     if rows:
         print_row("mean", 0, [mean(column) for column in zip(*rows, strict=True)])
 
