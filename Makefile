@@ -145,12 +145,15 @@ local.settings.json:
 	@umask 077 && cp local.settings.sample.json $@
 
 # Stamps: created after a successful install, and again when the requirements have changed.
-$(VENV)/.run: $(VENV)/.made requirements.txt constraints.txt
+# What finds passages by meaning, unless a fork has removed it.
+EMBEDDINGS := $(wildcard requirements-embeddings.txt)
+
+$(VENV)/.run: $(VENV)/.made requirements.txt constraints.txt $(EMBEDDINGS)
 	@echo "Installing what the app needs into $(VENV) (once) ..."
-	@$(PIP) -r requirements.txt || $(no_packages)
+	@$(PIP) -r requirements.txt $(addprefix -r ,$(EMBEDDINGS)) || $(no_packages)
 	@touch $@
 
-$(VENV)/.ingest: $(VENV)/.made requirements.txt constraints.txt requirements-ingest.txt requirements-local.txt
+$(VENV)/.ingest: $(VENV)/.made requirements.txt constraints.txt requirements-ingest.txt requirements-local.txt $(EMBEDDINGS)
 	@echo "Installing what reads documents into $(VENV) (once) ..."
 	@$(PIP) -r requirements.txt -r requirements-local.txt || $(no_packages)
 	@touch $@ $(VENV)/.run

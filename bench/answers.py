@@ -16,30 +16,28 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from shared.bootstrap.build import build
 from shared.domain.events import Answer, collect
 from shared.domain.messages import Message
 from shared.domain.overrides import Overrides
 from shared.domain.request import ChatRequest
-from shared.models.demo import DemoModel
-from shared.models.router import Router
+from shared.protocols.exchange import App
 from shared.rag.flow import Rag, answer
-from shared.rag.prompt import read_prompts
-from shared.retrieval.sqlite.retriever import SqliteRetriever
-from shared.settings import SHARED_FOLDER
+from shared.settings import read_settings
 
 QUESTIONS = Path(__file__).with_name("questions.jsonl")
 TOPS = (3, 5, 8, 10)
 
 
-def build_index(folder: Path, index: Path) -> None:
-    """Index a folder as `make index` does, by words."""
-    environment = {"PATH": os.environ.get("PATH", ""), "INDEX_FILE": str(index)}
+def build_index(folder: Path, settings: Mapping[str, str]) -> None:
+    """Index a folder as `make index` does."""
+    environment = {"PATH": os.environ.get("PATH", ""), **settings}
     command = [sys.executable, "-m", "ingest", str(folder)]
     subprocess.run(command, check=True, env=environment)
 
@@ -55,21 +53,20 @@ def contains_fact(text: str, facts: Iterable[str]) -> bool:
     return any(fact in flat for fact in facts)
 
 
-def measure(path: Path, questions: Sequence[Any], top: int) -> tuple[int, int, int, float]:
+def measure(app: App, questions: Sequence[Any], top: int) -> tuple[int, int, int, float]:
     """Return how many questions have a passage with a fact in the prompt, how many a quote with
     one, how many "I don't know", and the median characters of the sources of an answer."""
     found = quoted = unknown = 0
     sizes = []
-    prompts = read_prompts(SHARED_FOLDER / "rag" / "prompts")
-    with closing(SqliteRetriever.open(path)) as index:
-        rag = Rag(index, Router.for_model(DemoModel()), prompts, Overrides(top=top))
-        for row in questions:
-            reply = asyncio.run(ask(rag, row["question"]))
-            sources = "\n".join(source.prompt_line() for source in reply.context.sources)
-            found += contains_fact(sources, row["facts"])
-            quoted += contains_fact(reply.content, row["facts"])
-            unknown += reply.content.startswith("I don't know")
-            sizes.append(len(sources))
+    assert app.rag
+    rag = replace(app.rag, defaults=Overrides(top=top))
+    for row in questions:
+        reply = asyncio.run(ask(rag, row["question"]))
+        sources = "\n".join(source.prompt_line() for source in reply.context.sources)
+        found += contains_fact(sources, row["facts"])
+        quoted += contains_fact(reply.content, row["facts"])
+        unknown += reply.content.startswith("I don't know")
+        sizes.append(len(sources))
     return found, quoted, unknown, median(sizes)
 
 
@@ -77,14 +74,17 @@ def main() -> None:
     """Index the folder, ask, and print a table."""
     parser = argparse.ArgumentParser(prog="python -m bench.answers", description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--embeddings", choices=("off", "builtin"), default="off")
     options = parser.parse_args()
     questions = [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines()]
     print(f"{'top':<6}{'in the prompt':>14}{'quoted':>10}{'unknown':>10}{'characters':>12}")
     with tempfile.TemporaryDirectory() as scratch:
-        index = Path(scratch) / "index.db"
-        build_index(options.folder, index)
+        index = str(Path(scratch) / "index.db")
+        settings = {"INDEX_FILE": index, "EMBEDDINGS": options.embeddings, "CHAT_MODEL": "demo"}
+        build_index(options.folder, settings)
+        app = build(read_settings(settings))
         for top in TOPS:
-            found, quoted, unknown, size = measure(index, questions, top)
+            found, quoted, unknown, size = measure(app, questions, top)
             print(f"{top:<6}{found:>14}{quoted:>10}{unknown:>10}{size:>12.0f}", flush=True)
 
 

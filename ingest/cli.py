@@ -131,7 +131,7 @@ async def run(options: IngestOptions, settings: Settings) -> None:
         raise UsageError(NOTHING_READ.format(folder=options.folder))
     if summary.is_outdated:
         raise UsageError(OUTDATED)
-    if setup.enricher.embed is None:
+    if setup.enricher.embed is None and settings.embeddings != "off":
         print_lines([suggest_embedding_model(settings)])
 
 
@@ -192,7 +192,9 @@ def suggest_embedding_model(settings: Settings) -> str:
     """Say that the search is by words alone, and which settings change that."""
     values = {"OPENAI_EMBEDDING_MODEL": "nomic-embed-text"}
     model = "one of your endpoint"
-    if settings.azure_openai_endpoint:
+    if not settings.azure_search_endpoint and settings.embeddings is None:
+        values, model = {"EMBEDDINGS": "builtin"}, "the built-in one"
+    elif settings.azure_openai_endpoint:
         values = {"AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "text-embedding-3-small"}
     elif not settings.openai_base_url:
         model = "Ollama's"

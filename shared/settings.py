@@ -177,6 +177,8 @@ class Settings(BaseModel):
     openai_embedding_model: Name | None = None
     openai_embedding_base_url: Url | None = None
     openai_embedding_api_key: Key | None = None
+    # The built-in embedding model where no other one is set, or none at all
+    embeddings: Literal["builtin", "off"] | None = None
     chat_model_api: ModelApi = "chat_completions"
     chat_model_reasoning: bool | None = None
     chat_model_vision: bool | None = None
@@ -203,6 +205,7 @@ class Settings(BaseModel):
     azure_search_semantic_configuration: Name | None = None
     azure_search_vectorizer: bool = False
     index_file: Name = "index.db"
+    minimum_relevance: float | None = Field(default=None, gt=0)
 
     # The files of citations
     documents_path: Name | None = None

@@ -100,7 +100,7 @@ def build(settings: Settings) -> App:
     health = make_health(clients, models, retriever, stores={"files": files, "memory": memory})
     app = App(
         memory=memory,
-        rag=_make_rag(settings, models, retriever),
+        rag=_make_rag(clients, models, retriever),
         access=AccessPolicy(
             settings.website_auth_enabled,
             settings.force_security_filters,
@@ -137,7 +137,8 @@ def _describe_index(retriever: Retriever) -> str:
     return ""
 
 
-def _make_rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
+def _make_rag(clients: Clients, models: Router, retriever: Retriever) -> Rag:
+    settings = clients.settings
     return Rag(
         retriever,
         models,
@@ -145,8 +146,21 @@ def _make_rag(settings: Settings, models: Router, retriever: Retriever) -> Rag:
         Overrides(top=settings.default_top, temperature=settings.default_temperature),
         settings.allow_client_prompts,
         rewrite_seconds=settings.answer_timeout_seconds / 4,
+        minimum_relevance=_minimum_relevance(settings, models),
         thoughts=settings.thoughts == "on",
     )
+
+
+def _minimum_relevance(settings: Settings, models: Router) -> float | None:
+    """Return the minimum of the settings, or else that of the demo model.
+
+    It quotes whatever it gets, where a language model can tell that it does not fit.
+    """
+    if settings.minimum_relevance is None and models.default.name == "demo":
+        from shared.models.demo import MINIMUM_RELEVANCE
+
+        return MINIMUM_RELEVANCE
+    return settings.minimum_relevance
 
 
 def _configure_protocols(clients: Clients) -> tuple[object, ...]:

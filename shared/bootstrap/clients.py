@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from shared.models import builtin_embedding
 from shared.retrieval.base import Embed
 from shared.settings import Settings, SettingsError, require_settings
 
@@ -85,9 +86,26 @@ class Clients:
 
     @property
     def embedding_model(self) -> str | None:
-        """The name of the embedding model; Azure OpenAI's takes precedence."""
+        """The name of the embedding model: Azure OpenAI's, another server's, the built-in one."""
+        if self.settings.embeddings == "off":
+            return None
+        if self.uses_builtin_embedding:
+            return builtin_embedding.MODEL
+        return self._served_embedding_model
+
+    @property
+    def _served_embedding_model(self) -> str | None:
+        settings = self.settings
+        return settings.azure_openai_embedding_deployment or settings.openai_embedding_model
+
+    @property
+    def uses_builtin_embedding(self) -> bool:
+        """Whether the built-in model embeds: for the embedded index, if nothing else is set."""
         return (
-            self.settings.azure_openai_embedding_deployment or self.settings.openai_embedding_model
+            self.settings.embeddings == "builtin"
+            and self._served_embedding_model is None
+            and self.settings.azure_search_endpoint is None
+            and builtin_embedding.is_available()
         )
 
     @property
@@ -120,6 +138,8 @@ class Clients:
         name = self.embedding_model
         if name is None:
             return None
+        if self.uses_builtin_embedding:
+            return builtin_embedding.embed
         from shared.models.openai.client import embed
 
         seconds = BATCH_REQUEST_SECONDS if self.batch else self.settings.search_seconds
@@ -129,6 +149,8 @@ class Clients:
         """Check that the embedding model is available, without an inference. Raises ChatErrors."""
         from shared.models.openai.client import check_ready
 
+        if self.uses_builtin_embedding:
+            return
         name = self.embedding_model or ""
         await check_ready(self._embedding_client, "/models", name, "do its key or its roles hold?")
 

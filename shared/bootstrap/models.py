@@ -11,6 +11,7 @@ from shared.bootstrap.clients import Clients, make_http_model
 from shared.bootstrap.factories import import_factory
 from shared.bootstrap.providers import make_providers, make_request_model_factory
 from shared.domain.hosts import is_loopback
+from shared.models import builtin_embedding
 from shared.models.base import Model
 from shared.models.router import Provider, Router, Side
 from shared.settings import Settings, require_settings
@@ -23,10 +24,11 @@ def select_api(settings: Settings) -> tuple[str, str]:
     return "openai", "/chat/completions"
 
 
-def _make_demo(_clients: Clients) -> Provider:
+def _make_demo(clients: Clients) -> Provider:
     from shared.models.demo import DemoModel
 
-    return _single_model_provider("demo", DemoModel())
+    encode = builtin_embedding.encode if clients.uses_builtin_embedding else None
+    return _single_model_provider("demo", DemoModel(encode=encode))
 
 
 def _make_azure_openai(clients: Clients) -> Provider:

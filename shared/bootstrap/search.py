@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.factories import import_factory
+from shared.models import builtin_embedding
 from shared.retrieval.base import Retriever, missing_members
 from shared.settings import SHARED_FOLDER, Settings, SettingsError, require_settings
+
+if TYPE_CHECKING:
+    from shared.retrieval.sqlite.retriever import Embedding
+
+log = logging.getLogger("chat")
 
 SAMPLE_INDEX = "samples"  # value of INDEX_FILE for the sample documents
 
@@ -61,14 +71,33 @@ def _make_azure_search_retriever(clients: Clients) -> Retriever:
 
 def _make_sqlite_retriever(clients: Clients) -> Retriever:
     """Open the index file, or else index the samples. Raises SettingsError."""
-    from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever, read_passages
+    from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 
+    if clients.settings.embeddings == "builtin" and not builtin_embedding.is_available():
+        log.warning("settings: EMBEDDINGS=builtin has no effect: %s", builtin_embedding.MISSING)
     name = clients.settings.index_file
     path, data = SHARED_FOLDER.parent / name, SHARED_FOLDER / "data"
     if name != SAMPLE_INDEX and path.is_file():
-        model, embed = clients.embedding_model, clients.embed
-        return SqliteRetriever.open(path, Embedding(model, embed) if model and embed else None)
+        return SqliteRetriever.open(path, _make_embedding(clients))
     if name != SAMPLE_INDEX and "index_file" in clients.settings.model_fields_set:
         problem = "INDEX_FILE names a missing file: `make index DOCS=folder` creates it"
         raise SettingsError((problem,))
-    return SqliteRetriever(read_passages(data / "samples.jsonl"), documents=data / "documents")
+    passages = list(read_passages(data / "samples.jsonl"))
+    embedding, vectors = None, dict[str, Sequence[float]]()
+    if clients.uses_builtin_embedding:
+        embedding = _make_embedding(clients)
+        rows = builtin_embedding.encode([passage.content for passage in passages])
+        vectors = dict(zip((passage.id for passage in passages), rows, strict=True))
+    return SqliteRetriever(passages, embedding, data / "documents", vectors)
+
+
+def _make_embedding(clients: Clients) -> Embedding | None:
+    """Return the embedding model of the settings, if they have one. Raises SettingsError."""
+    from shared.retrieval.sqlite.retriever import Embedding
+
+    model, embed = clients.embedding_model, clients.embed
+    if model is None or embed is None:
+        return None
+    if clients.uses_builtin_embedding:
+        return Embedding(model, embed, builtin_embedding.WEIGHT)
+    return Embedding(model, embed)

@@ -6,10 +6,11 @@ import asyncio
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, closing
 from itertools import islice, pairwise, zip_longest
 from math import log
+from operator import mul
 from typing import NamedTuple
 
 from shared.domain.events import Delta, Done, Usage
@@ -29,10 +30,14 @@ from shared.text import (
 )
 
 HEADING = "The demo model does not answer, it only quotes. From the documents:"
-UNKNOWN = "I don't know: no passage was found that shares a word with the question."
+UNKNOWN = "I don't know: no passage about this was found in the documents."
+MINIMUM_RELEVANCE = 1.0  # of the passages; with less they are about something else
 MAX_QUOTES = 3
 NEAR_BEST = 0.7  # of the best part's score: another part of an excerpt that is quoted too
 MAX_FOLLOWUPS = 3
+
+Encode = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+"""Returns a vector of length 1 for each text."""
 MAX_LINKED_QUESTIONS = 4  # each referring to the one before it
 SOURCES = "\n\nSources:\n"
 FOLLOWUP_MARKS = re.compile("<<.*>>", re.DOTALL)  # in the instructions that ask for questions
@@ -59,6 +64,10 @@ class DemoModel:
         },
     }
 
+    def __init__(self, encode: Encode | None = None) -> None:
+        """Quote by words; with `encode` also the best source if it shares no word."""
+        self._encode = encode
+
     def count(self, text: str) -> int:
         """Return how many tokens `text` has at most."""
         return count_tokens(text)
@@ -69,13 +78,13 @@ class DemoModel:
     @asynccontextmanager
     async def open(self, prompt: Prompt) -> AsyncIterator[ModelStream]:
         """Accept any prompt; yield the answer word by word, and one Done."""
-        async with aclosing(_stream(prompt)) as stream:
+        async with aclosing(_stream(prompt, self._encode)) as stream:
             yield stream
 
 
-async def _stream(prompt: Prompt) -> ModelStream:
+async def _stream(prompt: Prompt, encode: Encode | None) -> ModelStream:
     # In a thread: matching the sources would hold up every other answer of this worker.
-    text = await asyncio.to_thread(reply, prompt.task, prompt.messages)
+    text = await asyncio.to_thread(reply, prompt.task, prompt.messages, encode)
     for word in re.findall(r"\s*\S+", text):
         yield Delta(word)
         await asyncio.sleep(0)
@@ -83,15 +92,17 @@ async def _stream(prompt: Prompt) -> ModelStream:
     yield Done(usage=Usage(prompt_tokens, count_tokens(text)), model=DemoModel.name)
 
 
-def reply(task: str, messages: Sequence[Message]) -> str:
+def reply(task: str, messages: Sequence[Message], encode: Encode | None = None) -> str:
     """Return the whole answer to a prompt's messages."""
     questions, lines = read_prompt(messages)
     query = search_query(questions)
     if task == "rewrite":
         return query
     excerpts = [read_excerpt(line) for line in lines]
-    quotes = best_quotes(questions[-1], query, excerpts).items()
-    answer = [f"- {text} [{citation}]" for text, citation in islice(quotes, MAX_QUOTES)]
+    quotes = best_quotes(questions[-1], query, excerpts)
+    if encode and excerpts and excerpts[0].parts and excerpts[0].citation not in quotes.values():
+        quotes = {nearest_part(query, excerpts[0], encode): excerpts[0].citation} | quotes
+    answer = [f"- {text} [{citation}]" for text, citation in islice(quotes.items(), MAX_QUOTES)]
     answer = [HEADING, *answer] if answer else [UNKNOWN]
     if asks_for_followups(messages):
         answer += followups(excerpts, questions)
@@ -185,6 +196,13 @@ def best_quotes(question: str, query: str, excerpts: Sequence[Excerpt]) -> dict[
             for part in (best, *near):
                 citations.setdefault(part, excerpt.citation)
     return {part: citations[part] for part in sorted(citations, key=rank, reverse=True)}
+
+
+def nearest_part(query: str, excerpt: Excerpt, encode: Encode) -> str:
+    """Return the part of an excerpt whose meaning is nearest to that of the query."""
+    vector, *vectors = encode([query, *excerpt.parts])
+    cosines = (sum(map(mul, vector, each)) for each in vectors)
+    return max(zip(cosines, excerpt.parts, strict=True))[1]
 
 
 def _scores(table: sqlite3.Connection, question: str, total: int) -> Mapping[str, float]:

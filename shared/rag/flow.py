@@ -32,6 +32,9 @@ NO_RESULTS = SearchResult((), {})
 NOT_REWRITTEN = (
     "The question was searched for as it was asked: the model could not rewrite it ({why})."
 )
+IRRELEVANT = (
+    "No passage was used: the relevance of the best, {:.2f}, is below the minimum of {:.2f}."
+)
 
 log = logging.getLogger("chat")
 
@@ -46,6 +49,8 @@ class Rag:
     defaults: Overrides
     client_prompts: bool = False  # whether a request may replace the instructions
     rewrite_seconds: float = 30  # that all of a rewrite may take
+    # Passages of a search with less relevance are not used: they are about something else.
+    minimum_relevance: float | None = None
     thoughts: bool = True  # if not, no answer shows its steps, and nobody reads the instructions
 
     @property
@@ -152,6 +157,7 @@ async def answer(
         query, overrides = await resolve_query(inputs)
         query = shorten_query(query)
         results = await rag.search(metadata.user, query, overrides, span)
+        results = drop_irrelevant(results, rag.minimum_relevance)
         results = replace(results, notes=(*image_notes(request, selected.model), *results.notes))
     async with AsyncExitStack() as stack:
         start = partial(start_answer, inputs, query, results, stack)
@@ -159,6 +165,20 @@ async def answer(
         yield context
         async for event in events:
             yield event
+
+
+def drop_irrelevant(results: SearchResult, minimum: float | None) -> SearchResult:
+    """Exclude all passages if their relevance is below a minimum. They stay if it is unknown."""
+    relevance = results.relevance
+    if minimum is None or relevance is None or relevance >= minimum or not results.sources:
+        return results
+    excluded = (ExcludedSource(source, "score") for source in results.sources)
+    return replace(
+        results,
+        sources=(),
+        excluded=(*excluded, *results.excluded),
+        notes=(*results.notes, IRRELEVANT.format(relevance, minimum)),
+    )
 
 
 async def start_answer(

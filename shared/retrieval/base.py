@@ -168,6 +168,9 @@ class SearchResult:
     # A sentence for each option of the request that is not available: what was used instead.
     notes: tuple[str, ...] = ()
     excluded: tuple[ExcludedSource, ...] = ()  # whose scores are below the request's minimum
+    # How much the best passages have to do with the question, if the search tells: 1 is what one in
+    # ten questions about something else reach.
+    relevance: float | None = None
 
 
 def missing_members(retriever: object) -> list[str]:

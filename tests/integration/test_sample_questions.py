@@ -1,12 +1,13 @@
 """Tests that the demo model quotes the passages that answer the sample questions.
 
 `python -m tests.integration.test_sample_questions` prints how many hold, and the answers of the
-others.
+others. Settings may follow, as NAME=VALUE.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import defaultdict
 
 from evals.questions import SAMPLE_QUESTIONS, read_questions
@@ -27,7 +28,7 @@ def test_nine_in_ten_questions_in_words_of_the_documents_hold() -> None:
 
 
 if __name__ == "__main__":
-    print(asyncio.run(measure()))
+    print(asyncio.run(measure(dict(text.split("=", 1) for text in sys.argv[1:]))))
 
 
 def sample(name: str) -> tuple[Passage, ...]:

@@ -290,7 +290,7 @@ CARE = [
         ({"retrieval_mode": "vectors", "exclude_category": "health"}, ["other.md", "vehicle.md"]),
         ({"include_category": "health"}, ["teeth.md"]),
         ({"retrieval_mode": "vectors", "minimum_search_score": 0.9}, ["teeth.md"]),
-        ({"minimum_search_score": 0.03}, ["vehicle.md"]),
+        ({"minimum_search_score": 0.2}, ["vehicle.md"]),
     ],
 )
 def test_text_vector_and_hybrid_search_return_the_expected_passages(
@@ -303,6 +303,13 @@ def test_text_vector_and_hybrid_search_return_the_expected_passages(
     assert names(result) == expected
     assert result.notes == ()
     assert (result.props["retrieval_mode"], result.props["has_vector"]) == (mode, mode != "text")
+
+
+def test_weight_of_a_model_decides_between_words_and_vectors(tmp_path: Path) -> None:
+    path = build_index(tmp_path / "index.db", *CARE, meta=VECTORS)
+
+    assert names(search_file(path, "dentist", EMBEDDING))[0] == "vehicle.md"
+    assert names(search_file(path, "dentist", replace(EMBEDDING, weight=2.0)))[0] == "teeth.md"
 
 
 def test_a_query_without_words_is_searched_by_vector(tmp_path: Path) -> None:
@@ -350,7 +357,7 @@ def test_text_search_is_used_without_numpy(tmp_path: Path) -> None:
 
     assert process.stdout == (
         "1 retrieval_mode vectors was left out: numpy, which vector search needs, is not installed "
-        "(pip install -r requirements-local.txt);"
+        "(pip install numpy);"
         " text was used.\n"
     )
     assert "the search is by text: numpy, which vector search needs, is not" in process.stderr

@@ -30,7 +30,7 @@ async def embed(texts: Sequence[str]) -> list[list[float]]:
 
 
 NO_VECTORS = IndexMeta(Path("/documents"))
-EMBEDDING = Embedding("a-model", embed)
+EMBEDDING = Embedding("a-model", embed, weight=0.1)
 
 
 def build_index(index: Path, *passages: Passage, meta: IndexMeta = NO_VECTORS) -> Path:

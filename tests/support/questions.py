@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from evals.questions import SAMPLE_QUESTIONS, Question, read_questions
+from shared.bootstrap.build import build
 from shared.domain.events import Answer, collect
 from shared.domain.messages import Message
-from shared.domain.overrides import DEFAULT_TOP, Overrides
 from shared.domain.request import ChatRequest
-from shared.models.demo import HEADING, UNKNOWN, DemoModel
-from shared.models.router import Router
+from shared.models.demo import HEADING, UNKNOWN
 from shared.rag.flow import Rag, answer
-from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
-from shared.settings import SHARED_FOLDER
-from tests.support.prompts import APP_PROMPTS
+from shared.settings import read_settings
 
 HELD = {"plain", "table", "follow-up", "unknown", "shares words"}
 REPORTED = {"two pages", "paraphrase", "German"}  # they need a model that understands the question
@@ -97,23 +94,18 @@ async def conversation(rag: Rag, questions: Sequence[str]) -> Answer:
     return reply
 
 
-async def measure() -> Score:
+async def measure(settings: Mapping[str, str] = MappingProxyType({})) -> Score:
     """Ask every question of the file."""
     score = Score()
-    with closing(SqliteRetriever(read_passages(SHARED_FOLDER / "data" / "samples.jsonl"))) as index:
-        rag = Rag(
-            index,
-            Router.for_model(DemoModel()),
-            APP_PROMPTS,
-            Overrides(top=DEFAULT_TOP),
-        )
-        for question in read_questions(SAMPLE_QUESTIONS):
-            questions = [*question.history, question.question]
-            reply = await conversation(rag, questions)
-            kind, is_held = kind_of(question), holds(question, reply)
-            score.all[kind] += 1
-            score.holding[kind] += is_held
-            score.answering[kind] += answers(question, reply)
-            if not is_held:
-                score.others.append(f"{kind}: {' / '.join(questions)}\n  {reply.content}")
+    app = build(read_settings({"INDEX_FILE": "samples", **settings}))
+    assert app.rag
+    for question in read_questions(SAMPLE_QUESTIONS):
+        questions = [*question.history, question.question]
+        reply = await conversation(app.rag, questions)
+        kind, is_held = kind_of(question), holds(question, reply)
+        score.all[kind] += 1
+        score.holding[kind] += is_held
+        score.answering[kind] += answers(question, reply)
+        if not is_held:
+            score.others.append(f"{kind}: {' / '.join(questions)}\n  {reply.content}")
     return score

@@ -290,7 +290,9 @@ def test_sample_of_local_settings_has_known_settings() -> None:
     known = {field.alias for field in Settings.model_fields.values()}
 
     assert set(sample["Values"]) - PLATFORM <= known
-    assert read_settings(sample["Values"]) == read_settings({"MEMORY_FILE": "memory.db"})
+    assert read_settings(sample["Values"]) == read_settings(
+        {"EMBEDDINGS": "builtin", "MEMORY_FILE": "memory.db"}
+    )
     assert "*" not in sample["Host"]["CORS"]
 
 

@@ -18,7 +18,7 @@ from shared.domain.events import Source
 from shared.retrieval.sqlite import schema
 from shared.retrieval.sqlite.connections import connect
 from shared.retrieval.sqlite.schema import IndexMeta
-from shared.retrieval.sqlite.vectors import quantize
+from shared.retrieval.sqlite.vectors import add_vectors
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -163,9 +163,7 @@ def _insert(connection: sqlite3.Connection, document: Document) -> None:
     )
     connection.executemany("INSERT INTO picture VALUES (?, ?)", images)
     if document.vectors:
-        vectors = zip(keys, quantize(document.vectors), strict=True)
-        rows = ((key, scale, data) for key, (scale, data) in vectors)
-        connection.executemany("INSERT INTO vector VALUES (?, ?, ?)", rows)
+        add_vectors(connection, keys, document.vectors)
 
 
 def _to_source(passage: Passage) -> Source:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock, RLock
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from shared.domain.errors import Misconfigured, Unavailable
 from shared.domain.events import Source
 from shared.retrieval.sqlite import schema
-from shared.retrieval.sqlite.vectors import Vectors, load_vectors
+from shared.retrieval.sqlite.vectors import Vectors, add_vectors, load_vectors
 
 INDEX_FILE_ERROR = "INDEX_FILE: {} Rebuild it with `make index DOCS=folder`."
 
@@ -123,8 +124,12 @@ class CurrentIndex:
             self._index.close()
 
 
-def build_in_memory(passages: Iterable[Source], documents: Path | None = None) -> OpenIndex:
-    """Build an index of passages in memory. `documents` is the folder of their files.
+def build_in_memory(
+    passages: Iterable[Source],
+    meta: schema.IndexMeta,
+    vectors: Mapping[str, Sequence[float]] = MappingProxyType({}),
+) -> OpenIndex:
+    """Build an index of passages in memory. `vectors` are those of the passages, by their ids.
 
     Raises what iterating over `passages` raises.
     """
@@ -132,12 +137,14 @@ def build_in_memory(passages: Iterable[Source], documents: Path | None = None) -
     for passage in passages:
         files.setdefault(passage.sourcefile, []).append(passage)
     connection = sqlite3.connect(":memory:", check_same_thread=False)
-    schema.create_tables(connection, schema.IndexMeta())
+    schema.create_tables(connection, meta)
     with connection:
         for name, rows in files.items():
-            schema.add_file(connection, name, "", rows)
+            keys = schema.add_file(connection, name, "", rows)
+            if vectors:
+                add_vectors(connection, keys, [vectors[row.id] for row in rows])
     counts = schema.count_documents_and_passages(connection)
-    return OpenIndex(schema.IndexMeta(documents=documents), *counts, False, [connection])
+    return OpenIndex(meta, *counts, False, [connection])
 
 
 def file_identity(path: Path) -> FileIdentity:

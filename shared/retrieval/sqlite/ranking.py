@@ -1,8 +1,7 @@
-"""Re-ranks the results of a text search by their documents, and by relevance feedback.
+"""Re-ranks the results of a text search by relevance feedback.
 
-BM25 counts the question's words in one passage alone. The other passages of its document tell
-whether the document is about the question, and the best passages tell more about its subject:
-passages that share words with them move up (Rocchio's method, within the results).
+BM25 counts the question's words alone. The best passages tell more about its subject: passages that
+share words with them move up (Rocchio's method, within the results).
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ _MIN_RERANKED_SHARE = 0.3  # of the best score: a passage with less would hardly
 _FEEDBACK_PASSAGES = 5  # the best ones, with which the others are compared
 _FEEDBACK_EXPONENT = 6  # of their scores: one that stands out decides almost alone
 _SIMILARITY_WEIGHT = 0.7  # the rest is BM25
-_DOCUMENT_PASSAGES = 3  # the best ones of a document, whose scores count for each of its passages
-_DOCUMENT_WEIGHT = 0.2  # of their sum
 
 
 def count_reranked(scores: Sequence[float]) -> int:
@@ -55,22 +52,3 @@ def _similarities(scores: Sequence[float], passages: Sequence[dict[str, None]]) 
             weights[term] += share
     shared = (sum(filter(None, map(weights.get, terms))) for terms in passages)
     return [weight / length for weight, length in zip(shared, lengths, strict=True)]
-
-
-def add_document_scores(scores: Sequence[float], documents: Sequence[int]) -> list[float]:
-    """Return new scores: a passage counts more where its document has other good passages.
-
-    Each score gets `_DOCUMENT_WEIGHT` of the best scores of its document, its own among them. That
-    of the only passage of a document does not change.
-    """
-    by_document = defaultdict[int, list[float]](list)
-    for score, document in zip(scores, documents, strict=True):
-        by_document[document].append(score)
-    sums = {
-        document: sum(sorted(values, reverse=True)[:_DOCUMENT_PASSAGES])
-        for document, values in by_document.items()
-    }
-    return [
-        (score + _DOCUMENT_WEIGHT * sums[document]) / (1 + _DOCUMENT_WEIGHT)
-        for score, document in zip(scores, documents, strict=True)
-    ]

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from shared.domain.errors import BadRequest, ChatError, Misconfigured, Unavailable
@@ -34,14 +35,21 @@ from shared.retrieval.sqlite.connections import (
     OpenIndex,
     build_in_memory,
 )
+from shared.retrieval.sqlite.schema import IndexMeta
 from shared.retrieval.sqlite.search import SearchQuery
 from shared.retrieval.sqlite.vectors import is_available
 
 T = TypeVar("T")
 
-NO_NUMPY = (
-    "numpy, which vector search needs, is not installed (pip install -r requirements-local.txt)"
-)
+NO_NUMPY = "numpy, which vector search needs, is not installed (pip install numpy)"
+ANOTHER_MODEL = "the index was built with another embedding model"
+# What to do, by the reason why vectors are not searched.
+ADVICE = {
+    NO_VECTORS: "`make index DOCS=folder` adds them",
+    ANOTHER_MODEL: "`make index DOCS=folder` builds it with this one",
+}
+# Of the vectors of a model of which no better weight is known: chosen with multilingual-e5-small.
+OTHER_MODEL_WEIGHT = 2.0
 MAX_ATTEMPTS = 10  # of a search whose file is replaced meanwhile
 
 log = logging.getLogger("chat")
@@ -49,10 +57,11 @@ log = logging.getLogger("chat")
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """An embedding model, and its name as the index has it."""
+    """An embedding model."""
 
-    model: str
+    model: str  # its name, as the index has it
     embed: Embed
+    weight: float = OTHER_MODEL_WEIGHT  # of its vectors in a hybrid search; that of words is 1
 
 
 def read_passages(path: Path) -> Iterator[Source]:
@@ -86,12 +95,18 @@ class SqliteRetriever:
         source: Iterable[Source] | Path,
         embedding: Embedding | None = None,
         documents: Path | None = None,
+        vectors: Mapping[str, Sequence[float]] = MappingProxyType({}),
     ) -> None:
         """Use the index in a file, or build one in memory of passages of files in `documents`.
 
+        `vectors` are those of the passages in memory by the model of `embedding`, by their ids.
         Raises what iterating over the passages raises.
         """
-        index = source if isinstance(source, Path) else build_in_memory(source, documents)
+        meta = IndexMeta(documents)
+        if embedding and vectors:
+            size = len(next(iter(vectors.values())))
+            meta = IndexMeta(documents, embedding.model, size)
+        index = source if isinstance(source, Path) else build_in_memory(source, meta, vectors)
         self._current = CurrentIndex(index)
         self._embedding = embedding
         self.close = weakref.finalize(self, self._current.close)
@@ -110,7 +125,8 @@ class SqliteRetriever:
         else:
             usable, reason = index._select_embedding(model)
             if (embedding or model) and usable is None:
-                log.warning("index: the search is by text: %s", reason)
+                advice = f": {ADVICE[reason]}" if reason in ADVICE else ""
+                log.warning("index: the search is by text: %s%s", reason, advice)
         return index
 
     @property
@@ -148,8 +164,8 @@ class SqliteRetriever:
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """Return the best passages for `query` that `user` may see. Raises ChatErrors.
 
-        Scores are in the range of BM25 in a text search, cosines in a vector search, and those of
-        reciprocal rank fusion in a hybrid one. A client's own filter is not supported: BadRequest.
+        Scores are in the range of BM25 in a text search, cosines in a vector search, and at most 1
+        in a hybrid one, whatever the question. A client's own filter is not supported: BadRequest.
         """
         if overrides.filter is not None:
             raise BadRequest("is not supported by the embedded index", field="filter")
@@ -196,8 +212,9 @@ class SqliteRetriever:
             embedding, _ = self._select_embedding(index.meta.model)
             if embedding:
                 mode = query.overrides.retrieval_mode or "hybrid"
-                sources = await _search_with_vector(index, query, embedding.embed)
-                return _to_result(query, sources, SearchReport(mode, has_images=index.has_images))
+                sources, relevance = await _search_with_vector(index, query, embedding)
+                report = SearchReport(mode, has_images=index.has_images)
+                return _to_result(query, sources, report, relevance)
         # In a thread: a blocking call would delay every other request of this worker. In one, also
         # for the file: another thread would take a tenth of the time of a small index's search.
         return await asyncio.to_thread(self._search_by_text, query)
@@ -215,31 +232,41 @@ class SqliteRetriever:
         if self._embedding is None:
             return None, "no embedding model is configured"
         if self._embedding.model != model:
-            return None, "the index was built with another embedding model"
+            return None, ANOTHER_MODEL
         if not is_available():
             return None, NO_NUMPY
         return self._embedding, ""
 
 
 def _to_result(
-    query: SearchQuery, sources: tuple[Source, ...], report: SearchReport
+    query: SearchQuery,
+    sources: tuple[Source, ...],
+    report: SearchReport,
+    relevance: float | None = None,
 ) -> SearchResult:
-    return SearchResult(sources, report.props(query.overrides), report.notes(query.overrides))
+    props, notes = report.props(query.overrides), report.notes(query.overrides)
+    return SearchResult(sources, props, notes, relevance=relevance)
 
 
 async def _search_with_vector(
-    index: OpenIndex, query: SearchQuery, embed: Embed
-) -> tuple[Source, ...]:
-    """Search by vector or hybrid. The text search runs while the query's vector is made."""
-    embedding = asyncio.create_task(_embed_query(embed, query.text, index.meta.dimensions))
+    index: OpenIndex, query: SearchQuery, embedding: Embedding
+) -> tuple[tuple[Source, ...], float | None]:
+    """Search by vector or hybrid, which tells the relevance of the best passages.
+
+    The text search runs while the query's vector is made.
+    """
+    dimensions = index.meta.dimensions
+    vector = asyncio.create_task(_embed_query(embedding.embed, query.text, dimensions))
     await asyncio.sleep(0)  # the call begins: on Python 3.14 a thread can be done before it
     try:
-        by_text = None
-        if query.overrides.retrieval_mode != "vectors":
-            by_text = await asyncio.to_thread(search.text_candidates, index, query)
-        return await asyncio.to_thread(search.vector_search, index, query, await embedding, by_text)
+        if query.overrides.retrieval_mode == "vectors":
+            sources = await asyncio.to_thread(search.vector_search, index, query, await vector)
+            return sources, None
+        by_text = await asyncio.to_thread(search.text_candidates, index, query)
+        values = query, await vector, by_text, embedding.weight
+        return await asyncio.to_thread(search.hybrid_search, index, *values)
     finally:
-        embedding.cancel()
+        vector.cancel()
 
 
 async def _embed_query(embed: Embed, query: str, dimensions: int) -> Sequence[float]:

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
+from math import log, log10
 from operator import itemgetter
 from typing import Any
 
@@ -16,16 +17,22 @@ from shared.domain.overrides import DEFAULT_TOP, Overrides
 from shared.domain.request import User
 from shared.retrieval.base import MAX_IMAGES, FilePart, distinct
 from shared.retrieval.sqlite.connections import OpenIndex
-from shared.retrieval.sqlite.ranking import add_document_scores, count_reranked, rerank
+from shared.retrieval.sqlite.ranking import count_reranked, rerank
 from shared.retrieval.sqlite.schema import fetch_text, parse_rows
-from shared.retrieval.sqlite.vectors import Vectors, reciprocal_rank_fusion
+from shared.retrieval.sqlite.vectors import Similarities
 from shared.text import fts_queries, join_fts_queries, shorten_fts_query
 
 CANDIDATES = 100  # passages of a search, of which those with the same text count once
-FUSION_CANDIDATES = 50  # passages that each of the two searches passes to the rank fusion
+MIN_CANDIDATES = 50  # of a search for rare terms; with fewer, all terms are searched for
 MAX_RANKED = 25_000  # passages: ranking so many takes about 20 ms
 NAME_WEIGHT = 2.0  # of a word in the name of the file, relative to one in the passage
 HEADING_WEIGHT = 3.0  # of a word in the headings, beside the one in the passage, which repeats them
+
+# By the measurement in docs/performance.md: for 1 passage, and for each tenfold number of them.
+CHANCE = 0.065
+CHANCE_PER_DECADE = 0.05
+
+BM25_FACTOR = 2.2  # of a term's weight, which its score in a passage approaches: k1 + 1 in FTS5
 
 # Who may see a passage. A passage has few readers, but a user may see half the index: so SQLite
 # shall look up the readers of each passage. The unary pluses keep it from looking up the passages
@@ -46,7 +53,7 @@ AND (:exclude_category IS NULL OR category IS NOT :exclude_category)
 # Only keys: the texts are read for the best passages alone. Equal scores are ordered by id, so that
 # the order in which the files were indexed does not matter.
 TEXT_SEARCH = f"""
-SELECT passage.key, -bm25(words, 1.0, {NAME_WEIGHT}, {HEADING_WEIGHT}) AS score, file
+SELECT passage.key, -bm25(words, 1.0, {NAME_WEIGHT}, {HEADING_WEIGHT}) AS score
 FROM words JOIN passage ON passage.key = words.rowid
 WHERE words MATCH :query AND {ALLOWED}
 ORDER BY score DESC, id LIMIT :limit
@@ -115,40 +122,102 @@ class SearchQuery:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class TextScores:
+    """The candidates of a text search."""
+
+    scored: ScoredKeys
+    maximum: float  # the score that a passage with all terms of the question would approach
+
+    def shares(self) -> dict[int, float]:
+        """Return the share of the maximum that each passage has."""
+        return {key: score / self.maximum for key, score in self.scored}
+
+
 def text_search(index: OpenIndex, query: SearchQuery) -> tuple[Source, ...]:
     """Return the best passages by BM25 and relevance feedback. Raises IndexReplaced, ChatErrors."""
     with index.connection() as connection:
-        return _read_sources(connection, _score_by_text(connection, query, index.passages), query)
+        terms = fts_queries(query.text)
+        # In a small index all terms are rare enough: whether they match is all that matters.
+        small = index.passages * len(terms) <= MAX_RANKED
+        counts = _count_matches(connection, terms, 1 if small else MAX_RANKED)
+        return _read_sources(connection, _score_by_text(connection, query, counts), query)
 
 
-def text_candidates(index: OpenIndex, query: SearchQuery) -> ScoredKeys:
-    """Return the candidates of the text search for a rank fusion. Raises as `text_search`."""
+def text_candidates(index: OpenIndex, query: SearchQuery) -> TextScores:
+    """Return the candidates of the text search for a fusion. Raises as `text_search`."""
     with index.connection() as connection:
-        return _score_by_text(connection, query, index.passages)[:FUSION_CANDIDATES]
+        terms = fts_queries(query.text)
+        counts = _count_matches(connection, terms, MAX_RANKED)
+        numbers = [*counts.values(), *[0] * (len(terms) - len(counts))]
+        weights = (_term_weight(number, index.passages) for number in numbers)
+        scored = _score_by_text(connection, query, counts)
+        return TextScores(scored, BM25_FACTOR * sum(weights))
 
 
 def vector_search(
-    index: OpenIndex, query: SearchQuery, vector: Sequence[float], by_text: ScoredKeys | None = None
+    index: OpenIndex, query: SearchQuery, vector: Sequence[float]
 ) -> tuple[Source, ...]:
-    """Return the passages nearest to a vector, or the best by fusion with the ranking `by_text`.
+    """Return the passages nearest to a vector. Raises IndexReplaced, ChatErrors."""
+    with index.connection() as connection:
+        nearest = _compare(connection, index, query, vector).nearest(CANDIDATES)
+        return _read_sources(connection, _sort_by_score(connection, nearest), query)
 
-    Raises IndexReplaced, ChatErrors.
+
+def hybrid_search(
+    index: OpenIndex,
+    query: SearchQuery,
+    vector: Sequence[float],
+    by_text: TextScores,
+    weight: float,
+) -> tuple[tuple[Source, ...], float]:
+    """Return the best passages by text and by a vector, and the relevance of the best.
+
+    `weight` is that of the vector, relative to the text. Raises IndexReplaced, ChatErrors.
     """
     with index.connection() as connection:
-        scored = _score_by_vector(connection, index.vectors(connection), query, vector)
-        if by_text is not None:
-            rankings = [[key for key, _ in by_text], [key for key, _ in scored[:FUSION_CANDIDATES]]]
-            scores = reciprocal_rank_fusion(rankings)
-            scored = _sort_by_score(connection, list(scores.items()))
-        return _read_sources(connection, scored, query)
+        similarities = _compare(connection, index, query, vector)
+        scored = fuse(by_text, similarities, weight)
+        sources = _read_sources(connection, _sort_by_score(connection, scored), query)
+    return sources, relevance(by_text, similarities)
 
 
-def _score_by_text(connection: sqlite3.Connection, query: SearchQuery, passages: int) -> ScoredKeys:
-    """Return the best `CANDIDATES` passages; fewer if fewer match or have a rare term."""
-    terms = fts_queries(query.text)
-    # In a small index all terms are rare enough: whether they match is all that matters.
-    small = passages * len(terms) <= MAX_RANKED
-    counts = _count_matches(connection, terms, 1 if small else MAX_RANKED)
+def fuse(by_text: TextScores, similarities: Similarities, weight: float) -> ScoredKeys:
+    """Return the candidates of both searches, with scores up to 1, in no order.
+
+    A score is a mean: of the share of the highest possible text score, and of the relative cosine.
+    """
+    shares = by_text.shares()
+    keys = sorted(shares.keys() | {key for key, _ in similarities.nearest(CANDIDATES)})
+    return [
+        (key, (shares.get(key, 0.0) + weight * cosine) / (1 + weight))
+        for key, cosine in zip(keys, similarities.relative(keys), strict=True)
+    ]
+
+
+def relevance(by_text: TextScores, similarities: Similarities) -> float:
+    """How much the best passages have to do with the question, relative to chance.
+
+    It is the mean of the best share of the highest possible text score and the best relative
+    cosine, divided by what that mean reaches for one in ten questions about something else: by
+    chance, the best of more passages is more like any question.
+    """
+    passages = len(similarities.keys)
+    if not passages:
+        return 0.0
+    ((nearest, _), *_) = similarities.nearest(1)
+    (cosine,) = similarities.relative([nearest])
+    best = (max(by_text.shares().values(), default=0.0) + cosine) / 2
+    return best / (CHANCE + CHANCE_PER_DECADE * log10(passages))
+
+
+def _score_by_text(
+    connection: sqlite3.Connection, query: SearchQuery, counts: Mapping[str, int]
+) -> ScoredKeys:
+    """Return the best `CANDIDATES` passages; fewer if fewer match or have a rare term.
+
+    `counts` are the terms and in how many passages each is.
+    """
     if not counts:
         return ()
     rare = _rare_terms(counts)
@@ -156,25 +225,25 @@ def _score_by_text(connection: sqlite3.Connection, query: SearchQuery, passages:
     if len(rare) < len(counts):
         parameters = values | {"rare": join_fts_queries(rare)}
         scored = connection.execute(TEXT_SEARCH_IN_RARE, parameters).fetchall()
-        if len(scored) >= FUSION_CANDIDATES:
+        if len(scored) >= MIN_CANDIDATES:
             return _rerank(connection, scored)
     return _rerank(connection, connection.execute(TEXT_SEARCH, values).fetchall())
 
 
-def _rerank(connection: sqlite3.Connection, rows: Sequence[tuple[int, float, int]]) -> ScoredKeys:
-    """Re-rank the results, rows of `TEXT_SEARCH`; equal scores stay in the order of the search."""
+def _term_weight(count: int, passages: int) -> float:
+    """The weight of a term that is in `count` of the passages: its IDF, as in FTS5's bm25()."""
+    return max(log((passages - count + 0.5) / (count + 0.5)), 1e-6)
+
+
+def _rerank(connection: sqlite3.Connection, rows: ScoredKeys) -> ScoredKeys:
+    """Re-rank the results of a search; equal scores stay in their order."""
     if not rows:
         return ()
-    keys, scores, files = zip(*rows, strict=True)
-    scored = _sort_descending(keys, add_document_scores(scores, files))
-    keys, scores = zip(*scored, strict=True)
+    keys, scores = zip(*rows, strict=True)
     first = keys[: count_reranked(scores)]
     texts = [fetch_text(connection, TERMS, key) for key in first]
-    return _sort_descending(keys, rerank(scores, texts))
-
-
-def _sort_descending(keys: Iterable[int], scores: Iterable[float]) -> ScoredKeys:
-    return sorted(zip(keys, scores, strict=True), key=itemgetter(1), reverse=True)
+    reranked = zip(keys, rerank(scores, texts), strict=True)
+    return sorted(reranked, key=itemgetter(1), reverse=True)
 
 
 def _count_matches(
@@ -207,12 +276,12 @@ def _rare_terms(counts: Mapping[str, int]) -> list[str]:
     return rare or [by_count[0][0]]
 
 
-def _score_by_vector(
-    connection: sqlite3.Connection, vectors: Vectors, query: SearchQuery, vector: Sequence[float]
-) -> ScoredKeys:
+def _compare(
+    connection: sqlite3.Connection, index: OpenIndex, query: SearchQuery, vector: Sequence[float]
+) -> Similarities:
+    """Compare a vector with those of the passages that the user may see."""
     allowed = _allowed_keys(connection, query.filter_values)
-    nearest = vectors.nearest(vector, CANDIDATES, allowed)
-    return _sort_by_score(connection, nearest)
+    return index.vectors(connection).compare(vector, allowed)
 
 
 def _allowed_keys(

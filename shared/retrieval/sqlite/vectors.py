@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shared.retrieval.sqlite.schema import parse_rows
 
@@ -37,6 +37,40 @@ def quantize(vectors: Sequence[Sequence[float]]) -> Iterator[tuple[float, bytes]
 
 
 @dataclass(frozen=True, slots=True)
+class Similarities:
+    """The cosines of a question with passages, in the order of the passages' keys."""
+
+    keys: NDArray[np.int64]
+    cosines: NDArray[np.float64]
+
+    def nearest(self, count: int) -> list[tuple[int, float]]:
+        """Return the keys of the `count` nearest passages with their cosines, best first.
+
+        All passages with the cosine of the last are included, so that the caller decides among
+        them.
+        """
+        import numpy as np
+
+        rows = np.arange(len(self.keys))
+        if len(rows) > count:
+            rows = rows[self.cosines >= np.partition(self.cosines, -count)[-count]]
+        best = rows[np.argsort(-self.cosines[rows], kind="stable")]
+        return [(int(self.keys[row]), float(self.cosines[row])) for row in best]
+
+    def relative(self, keys: Sequence[int]) -> list[float]:
+        """Return each passage's cosine on the scale from their mean (0) to 1.
+
+        The cosines of one model with unrelated texts are about 0.1, those of another about 0.75:
+        on this scale models are alike.
+        """
+        import numpy as np
+
+        mean = self.cosines.mean() if len(self.cosines) else 0.0
+        rows = np.searchsorted(self.keys, np.asarray(keys, np.int64))
+        return [float(value) for value in (self.cosines[rows] - mean) / max(1 - mean, 1e-6)]
+
+
+@dataclass(frozen=True, slots=True)
 class Vectors:
     """The vectors of an index, in the order of their passages' keys."""
 
@@ -44,27 +78,19 @@ class Vectors:
     scales: NDArray[np.float64]
     components: NDArray[np.int8]
 
-    def nearest(
-        self, vector: Sequence[float], count: int, allowed: Collection[int] | None
-    ) -> list[tuple[int, float]]:
-        """Return the keys of the `count` nearest passages with their cosines, best first.
-
-        All passages with the cosine of the last are included, so that the caller decides among
-        them. `allowed` are the keys to consider; None is all.
-        """
+    def compare(
+        self, vector: Sequence[float], allowed: Collection[int] | None = None
+    ) -> Similarities:
+        """Return the cosines of a vector with those of the passages `allowed`; None is all."""
         import numpy as np
 
-        cosines = self._similarities(vector)
-        rows = np.arange(len(self.keys))
+        keys, cosines = self.keys, self._cosines(vector)
         if allowed is not None:
-            rows = rows[np.isin(self.keys, np.fromiter(allowed, np.int64, len(allowed)))]
-        if len(rows) > count:
-            minimum = np.partition(cosines[rows], -count)[-count]
-            rows = rows[cosines[rows] >= minimum]
-        best = rows[np.argsort(-cosines[rows], kind="stable")]
-        return [(int(self.keys[row]), float(cosines[row])) for row in best]
+            rows = np.isin(keys, np.fromiter(allowed, np.int64, len(allowed)))
+            keys, cosines = keys[rows], cosines[rows]
+        return Similarities(keys, cosines)
 
-    def _similarities(self, vector: Sequence[float]) -> NDArray[np.float64]:
+    def _cosines(self, vector: Sequence[float]) -> NDArray[np.float64]:
         import numpy as np
 
         query, factor = _quantize_query(vector)
@@ -92,6 +118,14 @@ def _quantize_query(vector: Sequence[float]) -> tuple[NDArray[np.float32], float
     return np.round(exact / length * factor).astype(np.float32), factor
 
 
+def add_vectors(
+    connection: sqlite3.Connection, keys: Sequence[int], vectors: Sequence[Sequence[float]]
+) -> None:
+    """Add the vectors of the passages with these keys to an index. Raises sqlite3.Error."""
+    rows = ((key, *row) for key, row in zip(keys, quantize(vectors), strict=True))
+    connection.executemany("INSERT INTO vector VALUES (?, ?, ?)", rows)
+
+
 def load_vectors(connection: sqlite3.Connection, dimensions: int) -> Vectors:
     """Read all vectors of an index. Raises sqlite3.Error, also for a damaged vector."""
     import numpy as np
@@ -105,14 +139,3 @@ def load_vectors(connection: sqlite3.Connection, dimensions: int) -> Vectors:
             keys[index], scales[index] = key, scale
             components[index] = np.frombuffer(data, np.int8)
     return Vectors(keys, scales, components)
-
-
-def reciprocal_rank_fusion(
-    rankings: Sequence[Sequence[Any]], constant: int = 60
-) -> dict[Any, float]:
-    """Return the score of each item by reciprocal rank fusion of several rankings."""
-    scores: dict[Any, float] = {}
-    for ranking in rankings:
-        for rank, item in enumerate(ranking, 1):
-            scores[item] = scores.get(item, 0.0) + 1 / (constant + rank)
-    return scores

@@ -47,15 +47,20 @@ def test_unused_settings_do_not_change_the_fingerprint() -> None:
 
 
 def test_settings_for_vectors_fit_the_endpoint() -> None:
+    search = {"AZURE_SEARCH_ENDPOINT": "https://a", "AZURE_SEARCH_INDEX": "docs1"}
     address = {"AZURE_OPENAI_ENDPOINT": "https://a.openai.azure.com"}
-    azure = read_settings(address | {"AZURE_OPENAI_CHAT_DEPLOYMENT": "chat"})
-    local, other = suggest_embedding_model(read_settings({})), read_settings(SEEING)
+    azure = search | address | {"AZURE_OPENAI_CHAT_DEPLOYMENT": "chat"}
+    embedded, local, remote, other = (
+        suggest_embedding_model(read_settings(settings))
+        for settings in ({}, search, azure, search | SEEING)
+    )
 
-    assert '"AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "' in suggest_embedding_model(azure)
+    assert 'such as\nthe built-in one, then index again:\n    "EMBEDDINGS": "builtin"' in embedded
+    assert '"AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "' in remote
     assert '"OPENAI_EMBEDDING_BASE_URL": "http://localhost:11434/v1"' in local
     assert "such as\nOllama's, then" in local
-    assert "BASE_URL" not in suggest_embedding_model(other)
-    assert "one of your endpoint" in suggest_embedding_model(other)
+    assert "BASE_URL" not in other
+    assert "one of your endpoint" in other
 
 
 def test_embedding_model_that_does_not_answer_is_named() -> None:

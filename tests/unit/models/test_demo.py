@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing, closing
 from time import process_time
 
@@ -75,8 +75,8 @@ def prompt(question: str, *sources: str, system: str = "", earlier: tuple[str, .
     return Prompt("answer", (Message("system", system), *history, last), 0.0)
 
 
-async def events(request: Prompt) -> list[Event]:
-    async with MODEL.open(request) as stream, aclosing(stream):
+async def events(request: Prompt, model: Model = MODEL) -> list[Event]:
+    async with model.open(request) as stream, aclosing(stream):
         return [event async for event in stream]
 
 
@@ -85,9 +85,9 @@ def test_limits_say_what_the_demo_model_leaves_out() -> None:
     assert all("the demo model" in sentence for sentence in MODEL.limits.values())
 
 
-def reply(request: Prompt) -> str:
+def reply(request: Prompt, model: Model = MODEL) -> str:
     return "".join(
-        event.content for event in asyncio.run(events(request)) if isinstance(event, Delta)
+        event.content for event in asyncio.run(events(request, model)) if isinstance(event, Delta)
     )
 
 
@@ -222,6 +222,31 @@ def test_a_question_may_be_in_any_language(question: str, source: str, quote: in
 )
 def test_what_shares_no_telling_word_is_not_known(question: str, sources: tuple[str, ...]) -> None:
     assert reply(prompt(question, *sources)) == UNKNOWN
+
+
+def encode_by_topic(texts: Sequence[str]) -> list[list[float]]:
+    """Vectors of two topics: holidays, and all others."""
+    return [[1.0, 0.0] if re.search("paid vacation|frei", text) else [0.0, 1.0] for text in texts]
+
+
+def test_the_best_source_is_quoted_by_meaning_if_it_shares_no_word() -> None:
+    question = prompt("Wann habe ich frei bei Plus?", HANDBOOK, PLAN)
+    first, *others = quotes(reply(question, DemoModel(encode_by_topic)))
+
+    assert first == ("All employees receive 20 days of paid vacation a year.", "handbook.md")
+    assert others == quotes(reply(question))[: MAX_QUOTES - 1]
+    assert {citation for _, citation in others} == {"plans/plus.pdf#page=2"}
+
+
+def test_a_source_that_shares_a_word_is_quoted_by_words_alone() -> None:
+    question = prompt("When is a vacation requested?", HANDBOOK)
+
+    assert reply(question, DemoModel(encode_by_topic)) == reply(question)
+
+
+@pytest.mark.parametrize("sources", [(), ("a.md: ",)])
+def test_without_a_text_there_is_no_quote_by_meaning(sources: tuple[str, ...]) -> None:
+    assert reply(prompt("Wann?", *sources), DemoModel(encode_by_topic)) == UNKNOWN
 
 
 def test_a_passage_that_shares_a_word_by_its_heading_alone_is_quoted() -> None:

@@ -25,6 +25,7 @@ from shared.retrieval.base import SearchResult
 from shared.retrieval.sqlite.connections import build_in_memory
 from shared.retrieval.sqlite.ranking import RERANKED
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
+from shared.retrieval.sqlite.schema import IndexMeta
 from shared.retrieval.sqlite.search import MAX_RANKED, SearchQuery, text_search
 from shared.settings import SHARED_FOLDER
 from shared.text import MAX_TERMS, extract_terms, fts_queries, join_fts_queries
@@ -403,7 +404,7 @@ def may_see(user: User, name: str, by_oid: bool, by_group: bool) -> bool:
 
 def count_steps(passages: Iterable[Source], query: str, user: User) -> int:
     """The number of steps of SQLite's virtual machine for a search, in hundreds."""
-    index, steps = build_in_memory(passages), 0
+    index, steps = build_in_memory(passages, IndexMeta()), 0
 
     def count() -> None:
         nonlocal steps
