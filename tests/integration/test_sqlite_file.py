@@ -312,6 +312,15 @@ def test_weight_of_a_model_decides_between_words_and_vectors(tmp_path: Path) -> 
     assert names(search_file(path, "dentist", replace(EMBEDDING, weight=2.0)))[0] == "teeth.md"
 
 
+def test_passage_whose_vector_is_missing_is_found_by_words(tmp_path: Path) -> None:
+    path = build_index(tmp_path / "index.db", *CARE, meta=VECTORS)
+    last = "SELECT key FROM body WHERE sourcepage = 'other.md'"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"DELETE FROM vector WHERE passage IN ({last})")
+
+    assert names(search_file(path, "something else", EMBEDDING))[0] == "other.md"
+
+
 def test_a_query_without_words_is_searched_by_vector(tmp_path: Path) -> None:
     path = build_index(tmp_path / "index.db", *CARE, meta=VECTORS)
 

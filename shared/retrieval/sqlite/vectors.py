@@ -58,16 +58,19 @@ class Similarities:
         return [(int(self.keys[row]), float(self.cosines[row])) for row in best]
 
     def relative(self, keys: Sequence[int]) -> list[float]:
-        """Return each passage's cosine on the scale from their mean (0) to 1.
+        """Return each passage's cosine on the scale from their mean (0, also without one) to 1.
 
         The cosines of one model with unrelated texts are about 0.1, those of another about 0.75:
         on this scale models are alike.
         """
         import numpy as np
 
-        mean = self.cosines.mean() if len(self.cosines) else 0.0
-        rows = np.searchsorted(self.keys, np.asarray(keys, np.int64))
-        return [float(value) for value in (self.cosines[rows] - mean) / max(1 - mean, 1e-6)]
+        if not len(self.keys):
+            return [0.0] * len(keys)
+        mean, wanted = self.cosines.mean(), np.asarray(keys, np.int64)
+        rows = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        cosines = np.where(self.keys[rows] == wanted, self.cosines[rows], mean)
+        return [float(value) for value in (cosines - mean) / max(1 - mean, 1e-6)]
 
 
 @dataclass(frozen=True, slots=True)
