@@ -67,7 +67,8 @@ class Similarities:
 
         if not len(self.keys):
             return [0.0] * len(keys)
-        mean, wanted = self.cosines.mean(), np.asarray(keys, np.int64)
+        # Rounded, since a sum depends on the order of its numbers, here that of indexing.
+        mean, wanted = round(float(self.cosines.mean()), 6), np.asarray(keys, np.int64)
         rows = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
         cosines = np.where(self.keys[rows] == wanted, self.cosines[rows], mean)
         return [float(value) for value in (cosines - mean) / max(1 - mean, 1e-6)]
