@@ -1,4 +1,4 @@
-"""Re-ranks the results of a text search by relevance feedback.
+"""Re-ranks the results of a text search by relevance feedback, and fuses them with vectors.
 
 BM25 counts the question's words alone. The best passages tell more about its subject: passages that
 share words with them move up (Rocchio's method, within the results).
@@ -7,9 +7,9 @@ share words with them move up (Rocchio's method, within the results).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from math import sqrt
+from math import log10, sqrt
 
 RERANKED = 20
 """Passages that are re-ranked at most: the first ones by BM25."""
@@ -18,6 +18,10 @@ _MIN_RERANKED_SHARE = 0.3  # of the best score: a passage with less would hardly
 _FEEDBACK_PASSAGES = 5  # the best ones, with which the others are compared
 _FEEDBACK_EXPONENT = 6  # of their scores: one that stands out decides almost alone
 _SIMILARITY_WEIGHT = 0.7  # the rest is BM25
+
+# By the measurement in docs/performance.md: for 1 passage, and for each tenfold number of them.
+_CHANCE = 0.065
+_CHANCE_PER_DECADE = 0.05
 
 
 def count_reranked(scores: Sequence[float]) -> int:
@@ -52,3 +56,30 @@ def _similarities(scores: Sequence[float], passages: Sequence[dict[str, None]]) 
             weights[term] += share
     shared = (sum(filter(None, map(weights.get, terms))) for terms in passages)
     return [weight / length for weight, length in zip(shared, lengths, strict=True)]
+
+
+def fuse(
+    shares: Mapping[int, float], cosines: Mapping[int, float], weight: float
+) -> list[tuple[int, float]]:
+    """Return a score up to 1 for each key of `cosines`, in their order.
+
+    It is the mean of the share of the highest possible text score, 0 for a passage without one,
+    and the relative cosine, which has the `weight`.
+    """
+    return [
+        (key, (shares.get(key, 0.0) + weight * cosine) / (1 + weight))
+        for key, cosine in cosines.items()
+    ]
+
+
+def relevance(shares: Mapping[int, float], cosines: Mapping[int, float], passages: int) -> float:
+    """How much the best of so many passages have to do with the question, relative to chance.
+
+    It is the mean of the best share and the best cosine, divided by what that mean reaches for one
+    in ten questions about something else: by chance, the best of more passages is more like any
+    question.
+    """
+    if not passages:
+        return 0.0
+    best = (max(shares.values(), default=0.0) + max(cosines.values())) / 2
+    return best / (_CHANCE + _CHANCE_PER_DECADE * log10(passages))

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
-from math import log, log10
+from math import log
 from operator import itemgetter
 from typing import Any
 
@@ -17,7 +17,7 @@ from shared.domain.overrides import DEFAULT_TOP, Overrides
 from shared.domain.request import User
 from shared.retrieval.base import MAX_IMAGES, FilePart, distinct
 from shared.retrieval.sqlite.connections import OpenIndex
-from shared.retrieval.sqlite.ranking import count_reranked, rerank
+from shared.retrieval.sqlite.ranking import count_reranked, fuse, relevance, rerank
 from shared.retrieval.sqlite.schema import fetch_text, parse_rows
 from shared.retrieval.sqlite.vectors import Similarities
 from shared.text import fts_queries, join_fts_queries, shorten_fts_query
@@ -27,10 +27,6 @@ MIN_CANDIDATES = 50  # of a search for rare terms; with fewer, all terms are sea
 MAX_RANKED = 25_000  # passages: ranking so many takes about 20 ms
 NAME_WEIGHT = 2.0  # of a word in the name of the file, relative to one in the passage
 HEADING_WEIGHT = 3.0  # of a word in the headings, beside the one in the passage, which repeats them
-
-# By the measurement in docs/performance.md: for 1 passage, and for each tenfold number of them.
-CHANCE = 0.065
-CHANCE_PER_DECADE = 0.05
 
 BM25_FACTOR = 2.2  # of a term's weight, which its score in a passage approaches: k1 + 1 in FTS5
 
@@ -177,38 +173,13 @@ def hybrid_search(
     """
     with index.connection() as connection:
         similarities = _compare(connection, index, query, vector)
-        scored = fuse(by_text, similarities, weight)
-        sources = _read_sources(connection, _sort_by_score(connection, scored), query)
-    return sources, relevance(by_text, similarities)
-
-
-def fuse(by_text: TextScores, similarities: Similarities, weight: float) -> ScoredKeys:
-    """Return the candidates of both searches, with scores up to 1, in no order.
-
-    A score is a mean: of the share of the highest possible text score, and of the relative cosine.
-    """
-    shares = by_text.shares()
-    keys = sorted(shares.keys() | {key for key, _ in similarities.nearest(CANDIDATES)})
-    return [
-        (key, (shares.get(key, 0.0) + weight * cosine) / (1 + weight))
-        for key, cosine in zip(keys, similarities.relative(keys), strict=True)
-    ]
-
-
-def relevance(by_text: TextScores, similarities: Similarities) -> float:
-    """How much the best passages have to do with the question, relative to chance.
-
-    It is the mean of the best share of the highest possible text score and the best relative
-    cosine, divided by what that mean reaches for one in ten questions about something else: by
-    chance, the best of more passages is more like any question.
-    """
-    passages = len(similarities.keys)
-    if not passages:
-        return 0.0
-    ((nearest, _), *_) = similarities.nearest(1)
-    (cosine,) = similarities.relative([nearest])
-    best = (max(by_text.shares().values(), default=0.0) + cosine) / 2
-    return best / (CHANCE + CHANCE_PER_DECADE * log10(passages))
+        shares = by_text.shares()
+        cosines = similarities.relative(
+            sorted(shares.keys() | {key for key, _ in similarities.nearest(CANDIDATES)})
+        )
+        scored = _sort_by_score(connection, fuse(shares, cosines, weight))
+        sources = _read_sources(connection, scored, query)
+    return sources, relevance(shares, cosines, len(similarities.keys))
 
 
 def _score_by_text(

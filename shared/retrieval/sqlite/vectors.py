@@ -57,7 +57,7 @@ class Similarities:
         best = rows[np.argsort(-self.cosines[rows], kind="stable")]
         return [(int(self.keys[row]), float(self.cosines[row])) for row in best]
 
-    def relative(self, keys: Sequence[int]) -> list[float]:
+    def relative(self, keys: Sequence[int]) -> dict[int, float]:
         """Return each passage's cosine on the scale from their mean (0, also without one) to 1.
 
         The cosines of one model with unrelated texts are about 0.1, those of another about 0.75:
@@ -66,12 +66,12 @@ class Similarities:
         import numpy as np
 
         if not len(self.keys):
-            return [0.0] * len(keys)
+            return dict.fromkeys(keys, 0.0)
         # Rounded, since a sum depends on the order of its numbers, here that of indexing.
         mean, wanted = round(float(self.cosines.mean()), 6), np.asarray(keys, np.int64)
         rows = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
         cosines = np.where(self.keys[rows] == wanted, self.cosines[rows], mean)
-        return [float(value) for value in (cosines - mean) / max(1 - mean, 1e-6)]
+        return dict(zip(keys, ((cosines - mean) / max(1 - mean, 1e-6)).tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
