@@ -17,24 +17,14 @@ from random import Random
 from statistics import mean
 
 from bench.retrieval import JudgedSet, measure, read_sets
-from shared.domain.events import Source
+from shared.bootstrap.search import index_with_vectors
 from shared.domain.overrides import Overrides, RetrievalMode
 from shared.domain.request import User
-from shared.models import builtin_embedding
-from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
+from shared.retrieval.sqlite.retriever import SqliteRetriever
 
 MODES: Sequence[RetrievalMode] = ("text", "vectors", "hybrid")
 QUESTIONS = 60  # of a set that are asked for their relevance, drawn at random
 COLUMNS = ("passages", "questions", "words", "vectors", "both", "ratio", "refused", "others")
-
-
-def make_index(passages: Sequence[Source]) -> SqliteRetriever:
-    """Index passages with their vectors, as for the sample documents."""
-    rows = builtin_embedding.encode([passage.content for passage in passages])
-    vectors = dict(zip((passage.id for passage in passages), rows, strict=True))
-    model, weight = builtin_embedding.MODEL, builtin_embedding.WEIGHT
-    embedding = Embedding(model, builtin_embedding.embed, weight)
-    return SqliteRetriever(passages, embedding, vectors=vectors)
 
 
 async def share_refused(index: SqliteRetriever, questions: Sequence[str]) -> float:
@@ -58,7 +48,7 @@ def main() -> None:
     print(f"{'set':<24}" + "".join(f"{column:>10}" for column in COLUMNS))
     for name, judged in sets.items():
         others = [question for other in sets if other != name for question in drawn[other]]
-        with closing(make_index(judged.passages)) as index:
+        with closing(index_with_vectors(judged.passages)) as index:
             words, vectors, both = (asyncio.run(measure(index, judged, mode))[0] for mode in MODES)
             refused = [asyncio.run(share_refused(index, each)) for each in (drawn[name], others)]
         numbers = len(judged.passages), len(judged.questions)

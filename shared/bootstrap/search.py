@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.factories import import_factory
+from shared.domain.events import Source
 from shared.models import builtin_embedding
 from shared.retrieval.base import Retriever, missing_members
 from shared.settings import SHARED_FOLDER, Settings, SettingsError, require_settings
 
 if TYPE_CHECKING:
-    from shared.retrieval.sqlite.retriever import Embedding
+    from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 
 log = logging.getLogger("chat")
 
@@ -83,21 +85,33 @@ def _make_sqlite_retriever(clients: Clients) -> Retriever:
         problem = "INDEX_FILE names a missing file: `make index DOCS=folder` creates it"
         raise SettingsError((problem,))
     passages = list(read_passages(data / "samples.jsonl"))
-    embedding, vectors = None, dict[str, Sequence[float]]()
     if clients.uses_builtin_embedding:
-        embedding = _make_embedding(clients)
-        rows = builtin_embedding.encode([passage.content for passage in passages])
-        vectors = dict(zip((passage.id for passage in passages), rows, strict=True))
-    return SqliteRetriever(passages, embedding, data / "documents", vectors)
+        return index_with_vectors(passages, data / "documents")
+    return SqliteRetriever(passages, documents=data / "documents")
+
+
+def index_with_vectors(
+    passages: Sequence[Source], documents: Path | None = None
+) -> SqliteRetriever:
+    """Index passages in memory, with vectors by the built-in embedding model."""
+    from shared.retrieval.sqlite.retriever import SqliteRetriever
+
+    rows = builtin_embedding.encode([passage.content for passage in passages])
+    vectors = dict(zip((passage.id for passage in passages), rows, strict=True))
+    return SqliteRetriever(passages, _make_builtin_embedding(), documents, vectors)
+
+
+def _make_builtin_embedding() -> Embedding:
+    from shared.retrieval.sqlite.retriever import Embedding
+
+    return Embedding(builtin_embedding.MODEL, builtin_embedding.embed, builtin_embedding.WEIGHT)
 
 
 def _make_embedding(clients: Clients) -> Embedding | None:
     """Return the embedding model of the settings, if they have one. Raises SettingsError."""
     from shared.retrieval.sqlite.retriever import Embedding
 
-    model, embed = clients.embedding_model, clients.embed
-    if model is None or embed is None:
-        return None
     if clients.uses_builtin_embedding:
-        return Embedding(model, embed, builtin_embedding.WEIGHT)
-    return Embedding(model, embed)
+        return _make_builtin_embedding()
+    model, embed = clients.embedding_model, clients.embed
+    return Embedding(model, embed) if model and embed else None

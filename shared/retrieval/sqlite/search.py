@@ -175,7 +175,7 @@ def hybrid_search(
         similarities = _compare(connection, index, query, vector)
         shares = by_text.shares()
         cosines = similarities.relative(
-            sorted(shares.keys() | {key for key, _ in similarities.nearest(CANDIDATES)})
+            [*shares.keys() | {key for key, _ in similarities.nearest(CANDIDATES)}]
         )
         scored = _sort_by_score(connection, fuse(shares, cosines, weight))
         sources = _read_sources(connection, scored, query)
