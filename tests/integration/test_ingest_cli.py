@@ -304,6 +304,7 @@ def test_index_by_words_alone_names_the_settings_of_an_embedding_model(
     settings = json.loads(f"{{{done.stdout.rpartition('again:')[2]}}}")
 
     assert "Indexed by words alone" in done.stdout
+    assert settings.keys() == {"EMBEDDINGS"}
     assert read_settings(settings).embeddings == "builtin"
 
 

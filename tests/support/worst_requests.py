@@ -16,7 +16,7 @@ JSON_LIMIT = 4 * 1024 * 1024 - 4096  # bytes; the default limit, with room for t
 FORM_LIMIT = 20 * 1024 * 1024 - 65536
 DEPTH = 180  # of nested lists: the JSON parser refuses about 200
 
-QUESTION = {"role": "user", "content": "How high is the deductible of Northwind Standard?"}
+QUESTION = {"role": "user", "content": "Does the standard plan have a deductible?"}
 MARKS = "a" + "\u0345" * 130_000 + "\u0323" * 130_000  # normalization sorts them
 LIGATURES = "\ufdfa" * 1_300_000  # each becomes 18 characters
 LISTS: list[Any] = [[]] * 240_000  # 250,000 is the limit
