@@ -15,7 +15,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from scripts.checks.resource_manager import UnavailableError, get_token, send
 
-TEXT = "How high is the deductible of Northwind Standard?"
+TEXT = "What is the annual deductible of Northwind Standard for one person?"
 BODY = {"messages": [{"role": "user", "content": TEXT}]}
 WEB_API_VERSION = "2023-12-01"
 MAX_LINE_BYTES = 1_000_000

@@ -50,7 +50,7 @@ def test_document_opens_in_a_new_tab(page: Page, context: BrowserContext, sample
 
 def test_second_question_knows_the_first_one(page: Page, samples: Server) -> None:
     page.goto(samples.url)
-    ask(page, "How high is the deductible of Northwind Standard?")
+    ask(page, "What is the annual deductible of Northwind Standard for one person?")
     expect(page.locator(".turn .citation").first).to_be_visible()
     ask(page, "And in Health Plus?")
     expect(page.locator(".turn").nth(1).locator(".citation").first).to_be_visible()
@@ -345,7 +345,7 @@ def test_document_behind_a_key_is_fetched_with_it(
 ) -> None:
     page.goto(samples.url)
     page.evaluate("sessionStorage.setItem('x-functions-key', 'secret')")
-    ask(page, "How high is the deductible of Northwind Standard?")
+    ask(page, "What is the annual deductible of Northwind Standard for one person?")
     page.locator(".citations button").first.click()
     with page.expect_request("**/content/**") as sent, context.expect_page() as opened:
         page.get_by_role("link", name="Open the document").click()
