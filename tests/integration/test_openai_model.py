@@ -591,6 +591,17 @@ def test_a_missing_model_is_named_in_the_log(
     assert "there is no such deployment, model or endpoint, or" in caplog.text
 
 
+@BOTH_APIS
+def test_a_prompt_beyond_the_context_of_llama_cpp_is_too_long(
+    server: Upstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.plan.append(error_response(400, code=400, type="exceed_context_size_error"))
+    (got,) = call_app(server, "/chat")
+
+    assert (got.status, got.json) == (400, {"error": errors.TooLong.default})
+    assert "MAX_PROMPT_TOKENS" in caplog.text
+
+
 def test_a_refused_connection_is_not_retried() -> None:
     failure, tries = embedded(f"http://127.0.0.1:{free_port()}/v1")
 
@@ -786,7 +797,7 @@ def test_every_exception_of_the_sdk_and_its_transport_is_mapped() -> None:
         raised = kind.__new__(kind)
         if issubclass(kind, openai.APIStatusError):
             raised.status_code, raised.response = 500, response
-            raised.code = raised.param = None
+            raised.code = raised.param = raised.type = None
 
         with pytest.raises(errors.ChatError), map_errors("m", ""):
             raise raised

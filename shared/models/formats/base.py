@@ -18,10 +18,11 @@ RequestBody = dict[str, Any]
 
 NO_INDEX = -1  # the index of a tool call whose server sends none
 
-# By the `code` of an error, in an error response and within a stream.
+# By the `code` of an error, in an error response and within a stream; llama.cpp has the `type`.
 ERROR_CODES: Mapping[str, type[ChatError]] = {
     "content_filter": ContentFiltered,
     "context_length_exceeded": TooLong,
+    "exceed_context_size_error": TooLong,
     "rate_limit_exceeded": TooManyRequests,
     "429": TooManyRequests,
 }

@@ -27,6 +27,7 @@ from shared.domain.errors import (
     ChatError,
     DeadlineExceeded,
     Misconfigured,
+    TooLong,
     TooManyRequests,
     Unavailable,
 )
@@ -62,6 +63,7 @@ REPORTED_PARAMETERS = (*OWN_PARAMETERS, *SUPPORTED_OPTIONS, "tools")
 NOT_FOUND_HINT = (
     "there is no such deployment, model or endpoint, or the model has another API (CHAT_MODEL_API)"
 )
+TOO_LONG_HINT = "is MAX_PROMPT_TOKENS below the model's context, with room for the answer?"
 USER_AGENT = "serverless-rag-chat"
 RAW_RESPONSE_HEADER = "x-stainless-raw-response"  # tells the SDK not to read the stream
 STREAM_OPTIONS: Any = {"headers": {RAW_RESPONSE_HEADER: "stream"}}
@@ -257,8 +259,9 @@ def _param(error: APIStatusError) -> str | None:
 
 
 def _map_kind(error: APIStatusError, cause: str, hint: str) -> ChatError:
-    if error.status_code == 400 and (kind := ERROR_CODES.get(error.code or "")):
-        return kind(cause=cause)
+    kind = ERROR_CODES.get(error.code or "") or ERROR_CODES.get(error.type or "")
+    if error.status_code == 400 and kind is not None:
+        return kind(cause=f"{cause}: {TOO_LONG_HINT}" if kind is TooLong else cause)
     match _status(error):
         case 429:
             wait = retry_after_seconds(error.response.headers)
