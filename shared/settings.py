@@ -183,7 +183,7 @@ class Settings(BaseModel):
     chat_model_reasoning: bool | None = None
     chat_model_vision: bool | None = None
     reasoning_effort: Effort | None = None
-    max_prompt_tokens: int = Field(default=16000, ge=1000)
+    max_prompt_tokens: int | None = Field(default=None, ge=1000)
     max_answer_tokens: int | None = Field(default=None, ge=1)
     model_accept_seconds: float = Field(default=60, gt=0)
     model_first_token_seconds: float = Field(default=60, gt=0)

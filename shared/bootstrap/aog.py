@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.bootstrap.clients import Clients
+from shared.bootstrap.clients import Clients, get_max_prompt_tokens
 from shared.bootstrap.models import select_api
 from shared.models.providers.metadata import redact_provider
 from shared.protocols.aog.routes import AogConfig
@@ -29,6 +29,6 @@ def make_aog_config(clients: Clients) -> AogConfig:
             "auth_type": "none" if settings.openai_api_key is None else "apikey",
         }
     for provider in settings.model_providers:
-        fields = redact_provider(provider, settings.max_prompt_tokens)
+        fields = redact_provider(provider, get_max_prompt_tokens(settings, provider.url))
         described[provider.provider_name] = fields
     return AogConfig(described)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from shared.domain.hosts import is_local
 from shared.models import builtin_embedding
 from shared.retrieval.base import Embed
 from shared.settings import Settings, SettingsError, require_settings
@@ -164,6 +165,15 @@ class Clients:
                 await vars(self)[name].close()
 
 
+def get_max_prompt_tokens(settings: Settings, url: str) -> int:
+    """Return the setting, or its default for the server of a URL.
+
+    On a laptop a context often has 4,096 tokens, counted with another tokenizer, and the answer
+    needs room in it. Ollama cuts what is longer, often without an error.
+    """
+    return settings.max_prompt_tokens or (3_000 if is_local(url) else 16_000)
+
+
 def make_http_model(settings: Settings, client: Any, url: str, flavor: str, **config: Any) -> Any:
     """Make the model of an HTTP server, with the settings for all models and its own `config`."""
     from shared.models.formats import FLAVORS
@@ -172,7 +182,7 @@ def make_http_model(settings: Settings, client: Any, url: str, flavor: str, **co
     from shared.models.openai.http_model import HttpModel
 
     common = {
-        "max_prompt_tokens": settings.max_prompt_tokens,
+        "max_prompt_tokens": get_max_prompt_tokens(settings, url),
         "max_answer_tokens": settings.max_answer_tokens,
         "accept_seconds": settings.model_accept_seconds,
         "first_seconds": settings.model_first_token_seconds,

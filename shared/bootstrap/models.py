@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
 
 from shared.bootstrap.clients import Clients, make_http_model
 from shared.bootstrap.factories import import_factory
 from shared.bootstrap.providers import make_providers, make_request_model_factory
-from shared.domain.hosts import is_loopback
+from shared.domain.hosts import is_local
 from shared.models import builtin_embedding
 from shared.models.base import Model
 from shared.models.router import Provider, Router, Side
@@ -47,15 +45,6 @@ def _make_openai(clients: Clients) -> Provider:
     model = _make_named_model(settings, clients.openai, url, name, "is OPENAI_API_KEY right?")
     side: Side = "local" if is_local(base) else "remote"
     return _single_model_provider("openai", model, side)
-
-
-def is_local(url: str) -> bool:
-    """Whether the host of a URL is this machine, or in a private network."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return is_loopback(host) or ip_address(host).is_private
-    except ValueError:
-        return False
 
 
 def _make_named_model(settings: Settings, client: Any, url: str, name: str, hint: str) -> Model:

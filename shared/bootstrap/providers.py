@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from shared.bootstrap.clients import Clients, make_http_model
+from shared.bootstrap.clients import Clients, get_max_prompt_tokens, make_http_model
 from shared.models.base import Model
 from shared.models.providers.metadata import ProviderMetadata
 from shared.models.providers.provider_list import IDENTITY
@@ -62,7 +62,8 @@ def _make_model(
         metadata.flavor,
         name=name or metadata.provider_name,
         server_model=name,
-        max_prompt_tokens=metadata.properties.max_input_tokens or settings.max_prompt_tokens,
+        max_prompt_tokens=metadata.properties.max_input_tokens
+        or get_max_prompt_tokens(settings, metadata.url),
         reasoning=metadata.flavor in OPENAI_FLAVORS and known_capabilities(name or "")[0],
         supports_images=True,  # unknown; if not, its server responds with an error
         # Without streaming, the headers come with the whole answer.

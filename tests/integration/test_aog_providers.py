@@ -134,7 +134,7 @@ def test_providers_of_the_other_settings_come_first() -> None:
         "method": "POST",
         "url": f"{first.url}/v1/chat/completions",
         "flavor": "openai",
-        "properties": {"max_input_tokens": 16000, "supported_response_mode": ["stream", "sync"]},
+        "properties": {"max_input_tokens": 3000, "supported_response_mode": ["stream", "sync"]},
         "auth_type": "none",
         "extra_headers": {},
         "extra_json_body": {},

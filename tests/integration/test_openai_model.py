@@ -15,7 +15,7 @@ import pytest
 
 from shared.app import handle_call
 from shared.bootstrap.build import build
-from shared.bootstrap.clients import Clients
+from shared.bootstrap.clients import Clients, get_max_prompt_tokens
 from shared.domain import errors
 from shared.domain.events import Answer, collect
 from shared.domain.messages import Message, ToolCall
@@ -23,7 +23,7 @@ from shared.models.base import Prompt
 from shared.models.formats.openai import known_capabilities
 from shared.models.openai.client import embed, make_client, map_errors
 from shared.rag.model_stream import check_stream
-from shared.settings import SettingsError, read_settings
+from shared.settings import Settings, SettingsError, read_settings
 from tests.support.calls import QUESTION, BufferedReply, call
 from tests.support.calls import read as read_reply
 from tests.support.fakes import FAKE_INDEX
@@ -600,6 +600,17 @@ def test_a_prompt_beyond_the_context_of_llama_cpp_is_too_long(
 
     assert (got.status, got.json) == (400, {"error": errors.TooLong.default})
     assert "MAX_PROMPT_TOKENS" in caplog.text
+
+
+def test_a_server_on_this_machine_gets_small_prompts(server: Upstream) -> None:
+    long = {"messages": [{"role": "user", "content": "copay " * 5000}]}
+    (refused,) = call_app(server, "/chat", body=long)
+    (answered,) = call_app(server, "/chat", body=long, MAX_PROMPT_TOKENS="16000")
+
+    assert refused.status == 400
+    assert "3000 tokens" in refused.json["error"]
+    assert answered.status == 200
+    assert get_max_prompt_tokens(Settings(), "https://api.openai.com/v1") == 16_000
 
 
 def test_a_refused_connection_is_not_retried() -> None:

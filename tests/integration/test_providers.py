@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.bootstrap.build import start
-from shared.bootstrap.models import is_local
+from shared.domain.hosts import is_local
 from shared.settings import SettingsError, read_settings
 from tests.support.calls import call, run_calls
 from tests.support.flavors import FLAVORS
