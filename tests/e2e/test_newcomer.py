@@ -269,7 +269,7 @@ def test_make_lists_the_targets(clone: Path) -> None:
     ended = make(clone, environment())
 
     commands = [line.split()[1] for line in ended.stdout.splitlines()]
-    tests = ["test", "test-all", "test-browser", "test-removal", "mutants"]
+    tests = ["test", "test-all", "test-browser", "test-model", "test-removal", "mutants"]
     tests += ["eval", "eval-questions", "eval-safety", "bench", "soak"]
     others = ["check", "samples", "rename", "parts", "remove", "keep", "lock"]
     assert commands == ["help", "run", "index", "run-fakes", *tests, *others]

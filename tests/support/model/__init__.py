@@ -1,0 +1,1 @@
+"""Helpers of the tests over a real model."""
