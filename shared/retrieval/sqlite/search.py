@@ -60,7 +60,13 @@ TEXT_SEARCH_IN_RARE = TEXT_SEARCH.replace(
 )
 COUNT_MATCHES = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
 ALLOWED_KEYS = f"SELECT passage.key FROM passage WHERE {ALLOWED}"
-HAS_RESTRICTED = "SELECT EXISTS (SELECT 1 FROM reader)"
+# Those that a user may see of the passages that are not public: here the user's rows are looked up.
+READABLE_KEYS = """
+SELECT passage FROM reader WHERE kind = 'oid' AND name = :oid
+UNION ALL
+SELECT passage FROM reader
+WHERE kind = 'group' AND name IN (SELECT value FROM json_each(:groups))
+"""
 TERMS = "SELECT body FROM words WHERE rowid = ?"
 PASSAGE_ID = "SELECT id FROM passage WHERE key = ?"
 PASSAGE = """
@@ -251,18 +257,10 @@ def _compare(
     connection: sqlite3.Connection, index: OpenIndex, query: SearchQuery, vector: Sequence[float]
 ) -> Similarities:
     """Compare a vector with those of the passages that the user may see."""
-    allowed = _allowed_keys(connection, query.filter_values)
-    return index.vectors(connection).compare(vector, allowed)
-
-
-def _allowed_keys(
-    connection: sqlite3.Connection, values: Mapping[str, Any]
-) -> tuple[int, ...] | None:
-    """Return the keys of the passages that may be found; None if all may."""
+    values, vectors = query.filter_values, index.vectors(connection)
     filtered = values["include_category"] is not None or values["exclude_category"] is not None
-    if not filtered and not connection.execute(HAS_RESTRICTED).fetchone()[0]:
-        return None
-    return tuple(key for (key,) in connection.execute(ALLOWED_KEYS, values))
+    rows = connection.execute(ALLOWED_KEYS if filtered else READABLE_KEYS, values)
+    return vectors.compare(vector, [key for (key,) in rows], with_public=not filtered)
 
 
 def _sort_by_score(connection: sqlite3.Connection, scored: ScoredKeys) -> ScoredKeys:

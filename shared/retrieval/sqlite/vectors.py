@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BLOCK_SIZE = 256  # vectors that, as floats, fit a processor's cache
+VECTORS = """
+SELECT vector.passage, scale, data, public FROM vector
+LEFT JOIN passage ON passage.key = vector.passage ORDER BY vector.passage
+"""
 
 
 def is_available() -> bool:
@@ -81,18 +85,17 @@ class Vectors:
     keys: NDArray[np.int64]
     scales: NDArray[np.float64]
     components: NDArray[np.int8]
+    public: NDArray[np.bool_]  # whether everybody may see the passage
 
     def compare(
-        self, vector: Sequence[float], allowed: Collection[int] | None = None
+        self, vector: Sequence[float], allowed: Collection[int], with_public: bool
     ) -> Similarities:
-        """Return the cosines of a vector with those of the passages `allowed`; None is all."""
+        """Return the cosines of a vector with those of the passages `allowed`, and public ones."""
         import numpy as np
 
-        keys, cosines = self.keys, self._cosines(vector)
-        if allowed is not None:
-            rows = np.isin(keys, np.fromiter(allowed, np.int64, len(allowed)))
-            keys, cosines = keys[rows], cosines[rows]
-        return Similarities(keys, cosines)
+        rows = self.public.copy() if with_public else np.zeros(len(self.keys), np.bool_)
+        rows |= np.isin(self.keys, np.fromiter(allowed, np.int64, len(allowed)))
+        return Similarities(self.keys[rows], self._cosines(vector)[rows])
 
     def _cosines(self, vector: Sequence[float]) -> NDArray[np.float64]:
         import numpy as np
@@ -136,10 +139,10 @@ def load_vectors(connection: sqlite3.Connection, dimensions: int) -> Vectors:
 
     (count,) = connection.execute("SELECT count(*) FROM vector").fetchone()
     keys, scales = np.empty(count, np.int64), np.empty(count, np.float64)
-    components = np.empty((count, dimensions), np.int8)
-    rows = connection.execute("SELECT passage, scale, data FROM vector ORDER BY passage")
+    components, public = np.empty((count, dimensions), np.int8), np.empty(count, np.bool_)
+    rows = connection.execute(VECTORS)
     with parse_rows():
-        for index, (key, scale, data) in enumerate(rows):
-            keys[index], scales[index] = key, scale
+        for index, (key, scale, data, is_public) in enumerate(rows):
+            keys[index], scales[index], public[index] = key, scale, is_public == 1
             components[index] = np.frombuffer(data, np.int8)
-    return Vectors(keys, scales, components)
+    return Vectors(keys, scales, components, public)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import product
@@ -24,7 +24,7 @@ from shared.domain.request import User
 from shared.retrieval.base import SearchResult
 from shared.retrieval.sqlite.connections import build_in_memory
 from shared.retrieval.sqlite.ranking import RERANKED
-from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
+from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever, read_passages
 from shared.retrieval.sqlite.schema import IndexMeta
 from shared.retrieval.sqlite.search import MAX_RANKED, SearchQuery, text_search
 from shared.settings import SHARED_FOLDER
@@ -428,21 +428,35 @@ def test_the_cost_of_a_search_does_not_depend_on_how_much_the_user_may_see() -> 
     assert count_steps([*many, *few], "dental", in_many) < 2 * count_steps(own, "dental", in_one)
 
 
+async def embed(texts: Sequence[str]) -> list[list[float]]:
+    return [[1.0, 2.0] for _ in texts]
+
+
+@pytest.mark.parametrize("category", [None, "care"])
+@pytest.mark.parametrize("mode", ["text", "vectors", "hybrid"])
 @pytest.mark.parametrize("who", USERS)
 @pytest.mark.parametrize(("by_oid", "by_group"), [*product([None, False, True], repeat=2)])
 def test_a_user_sees_public_passages_and_those_that_an_enabled_filter_matches(
-    who: str, by_oid: bool | None, by_group: bool | None
+    who: str, by_oid: bool | None, by_group: bool | None, mode: str, category: str | None
 ) -> None:
     passages = [
-        replace(passage(f"Dental {name}.", name), oids=oids, groups=groups)
+        replace(passage(f"Dental {name}.", name, "care"), oids=oids, groups=groups)
         for name, (oids, groups) in READERS.items()
     ]
-    filters = {"use_oid_security_filter": by_oid, "use_groups_security_filter": by_group}
+    passages.append(passage("Dental.", "of no category"))
+    vectors = {each.id: [1.0, 2.0] for each in passages}
+    options: dict[str, Any] = {
+        "use_oid_security_filter": by_oid,
+        "use_groups_security_filter": by_group,
+        "retrieval_mode": mode,
+        "include_category": category,
+    }
     user = USERS[who]
-    result = search(passages, "dental", user, top=50, **filters)
+    with closing(SqliteRetriever(passages, Embedding("m", embed), vectors=vectors)) as index:
+        result = asyncio.run(index.search(user, "dental", Overrides(top=50, **options)))
     expected = [name for name in READERS if may_see(user, name, bool(by_oid), bool(by_group))]
 
-    assert sorted(names(result)) == sorted(expected)
+    assert sorted(names(result)) == sorted([*expected, *["of no category"] * (category is None)])
 
 
 def test_a_result_has_every_field_of_the_indexed_passage() -> None:
