@@ -10,19 +10,19 @@ import openai
 import pytest
 
 from tests.support.model.app import settings
-from tests.support.model.llama_server import SECONDS, LlamaServer, run_llama_server
+from tests.support.model.llama_server import SECONDS, run_llama_server
 from tests.support.servers import Server, run_server
 
 
 @pytest.fixture(scope="session")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServer]:
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with run_llama_server(tmp_path_factory.mktemp("llama")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def start(
-    llama: LlamaServer, tmp_path_factory: pytest.TempPathFactory
+    llama: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Server]]:
     """Starts the app over the model, with more settings."""
     running: dict[tuple[str, ...], Server] = {}

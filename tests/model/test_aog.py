@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-from tests.support.model.app import body, post
-from tests.support.servers import Server
+from tests.support.model.app import QUESTION, post
+from tests.support.servers import Server, asking
 
 SERVICE = "/aog/v0.2/services/chat"
 
 
 def test_whole_answer(app: Server) -> None:
-    answer = post(app, SERVICE, body()).json()
+    answer = post(app, SERVICE, asking(QUESTION)).json()
 
     assert answer["message"]["content"]
     assert answer["finished"] is True
@@ -19,7 +19,7 @@ def test_whole_answer(app: Server) -> None:
 
 
 def test_streamed_answer(app: Server) -> None:
-    lines = post(app, SERVICE, body(stream=True)).text.split("\n\n")
+    lines = post(app, SERVICE, asking(QUESTION, stream=True)).text.split("\n\n")
     *events, last = [json.loads(line.removeprefix("data: ")) for line in lines if line]
 
     assert "".join(event["message"]["content"] for event in events)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +11,15 @@ from typing import Any
 
 import httpx
 
-from tests.support.model.app import QUESTION, body, open_stream, post, settings
-from tests.support.model.llama_server import SECONDS, LlamaServer, run_llama_server
-from tests.support.servers import Server, run_server
+from tests.support.model.app import QUESTION, open_stream, post, settings
+from tests.support.model.llama_server import (
+    SECONDS,
+    is_generating,
+    is_ready,
+    run_llama_server,
+    wait_until,
+)
+from tests.support.servers import Server, asking, run_server
 
 Start = Callable[..., Server]
 
@@ -33,7 +40,7 @@ def test_health_names_the_model(app: Server) -> None:
 
 
 def test_whole_answer(app: Server) -> None:
-    response = post(app, "/chat", body())
+    response = post(app, "/chat", asking(QUESTION))
     answer = response.json()
 
     assert response.status_code == 200, response.text
@@ -65,7 +72,7 @@ def test_question_with_a_history(app: Server) -> None:
 
 def test_follow_up_questions_are_not_in_the_text(app: Server) -> None:
     overrides = {"suggest_followup_questions": True}
-    answer = post(app, "/chat", body(context={"overrides": overrides})).json()
+    answer = post(app, "/chat", asking(QUESTION, context={"overrides": overrides})).json()
 
     assert answer["message"]["content"]
     assert "<<" not in answer["message"]["content"]
@@ -75,8 +82,8 @@ def test_follow_up_questions_are_not_in_the_text(app: Server) -> None:
 def test_prompt_beyond_the_models_context(kind: str, start: Start) -> None:
     server = start(kind, MAX_PROMPT_TOKENS="16000")
     long = "The plan covers the costs of a stay in hospital. " * 600
-    whole = post(server, "/chat", body(f"{long} {QUESTION}"))
-    streamed = post(server, "/chat/stream", body(f"{long} {QUESTION}"))
+    whole = post(server, "/chat", asking(f"{long} {QUESTION}"))
+    streamed = post(server, "/chat/stream", asking(f"{long} {QUESTION}"))
 
     for response in (whole, streamed):
         assert response.status_code == 400, response.text
@@ -97,21 +104,20 @@ def test_long_history_is_cut_to_the_models_context(kind: str, start: Start) -> N
 
 def test_eight_questions_at_once(app: Server) -> None:
     with ThreadPoolExecutor(8) as pool:
-        responses = list(pool.map(lambda _: post(app, "/chat", body()), range(8)))
+        responses = list(pool.map(lambda _: post(app, "/chat", asking(QUESTION)), range(8)))
 
     assert [response.status_code for response in responses] == [200] * 8
     assert all(response.json()["message"]["content"] for response in responses)
 
 
-def test_model_stops_when_the_client_leaves(kind: str, start: Start, llama: LlamaServer) -> None:
+def test_model_stops_when_the_client_leaves(kind: str, start: Start, llama: Server) -> None:
     with open_stream(start(kind, MAX_ANSWER_TOKENS="1000")) as lines:
         for _ in range(3):
             next(lines)
-        was_generating = llama.is_generating()
-    llama.wait_until_idle(10)  # the rest of the answer takes longer
+        was_generating = is_generating(llama)
 
     assert was_generating
-    assert not llama.is_generating()
+    assert wait_until(lambda: not is_generating(llama), 10)  # the rest of the answer takes longer
 
 
 def test_model_that_is_killed(kind: str, tmp_path: Path) -> None:
@@ -121,9 +127,9 @@ def test_model_that_is_killed(kind: str, tmp_path: Path) -> None:
             with open_stream(server) as lines:
                 for _ in range(3):
                     next(lines)
-                llama.process.send_signal(signal.SIGKILL)
+                os.kill(llama.pid, signal.SIGKILL)
                 *_, last = lines
-            later = post(server, "/chat", body())
+            later = post(server, "/chat", asking(QUESTION))
 
     assert "error" in last
     assert later.status_code == 503, later.text
@@ -135,10 +141,9 @@ def test_model_that_is_still_loading(kind: str, tmp_path: Path) -> None:
         run_llama_server(tmp_path, wait=False) as llama,
         run_server(kind, tmp_path, {**settings(llama), "MAX_ANSWER_TOKENS": "24"}) as server,
     ):
-        while not llama.is_ready():
-            statuses.append(post(server, "/chat", body()).status_code)
-            assert llama.process.poll() is None, llama.log
-        final = post(server, "/chat", body())
+        while not is_ready(llama):
+            statuses.append(post(server, "/chat", asking(QUESTION)).status_code)
+        final = post(server, "/chat", asking(QUESTION))
 
     assert set(statuses) <= {200, 503}  # 200 if it was ready while the app waited
     assert final.status_code == 200, final.text

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.support.ingest_command import run_command, write
 from tests.support.model.app import post
 from tests.support.model.llama_server import run_llama_server
-from tests.support.servers import run_server
+from tests.support.servers import asking, run_server
 
 
 def test_folder_is_indexed_and_searched_with_vectors(kind: str, tmp_path: Path) -> None:
@@ -23,10 +23,7 @@ def test_folder_is_indexed_and_searched_with_vectors(kind: str, tmp_path: Path) 
         done = run_command(str(folder), **embedding)
         # A mode without words: only vectors find anything.
         overrides = {"retrieval_mode": "vectors", "minimum_reranker_score": 0}
-        question = {
-            "messages": [{"role": "user", "content": "May I bring my dog?"}],
-            "context": {"overrides": overrides},
-        }
+        question = asking("May I bring my dog?", context={"overrides": overrides})
         with run_server(kind, tmp_path, {**embedding, "CHAT_MODEL": "demo"}) as server:
             answer = post(server, "/chat", question)
 

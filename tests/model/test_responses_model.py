@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.model.app import body, open_stream, post
-from tests.support.servers import Server
+from tests.support.model.app import QUESTION, open_stream, post
+from tests.support.servers import Server, asking
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def app(kind: str, start: Callable[..., Server]) -> Server:
 
 
 def test_whole_answer(app: Server) -> None:
-    response = post(app, "/chat", body())
+    response = post(app, "/chat", asking(QUESTION))
     answer = response.json()
 
     assert response.status_code == 200, response.text

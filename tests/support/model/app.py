@@ -9,13 +9,13 @@ from typing import Any
 
 import httpx
 
-from tests.support.model.llama_server import SECONDS, LlamaServer
-from tests.support.servers import Server
+from tests.support.model.llama_server import SECONDS
+from tests.support.servers import Server, asking
 
 QUESTION = "What does an ambulance cost in Northwind Health Plus?"
 
 
-def settings(llama: LlamaServer) -> dict[str, str]:
+def settings(llama: Server) -> dict[str, str]:
     """Return the settings for the model, with more time than by default."""
     return {
         "OPENAI_BASE_URL": f"{llama.url}/v1",
@@ -23,10 +23,6 @@ def settings(llama: LlamaServer) -> dict[str, str]:
         "ANSWER_TIMEOUT_SECONDS": "200",
         "MODEL_FIRST_TOKEN_SECONDS": "120",
     }
-
-
-def body(question: str = QUESTION, **more: Any) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": question}], **more}
 
 
 def post(server: Server, route: str, json: Any) -> httpx.Response:
@@ -38,7 +34,7 @@ def open_stream(server: Server, question: str = QUESTION) -> Iterator[Iterator[A
     """Yield the lines of a streamed answer as they arrive."""
     with (
         httpx.Client(trust_env=False, timeout=SECONDS) as http,
-        http.stream("POST", f"{server.url}/chat/stream", json=body(question)) as response,
+        http.stream("POST", f"{server.url}/chat/stream", json=asking(question)) as response,
     ):
         assert response.status_code == 200
         yield (json.loads(line) for line in response.iter_lines())

