@@ -19,6 +19,7 @@ MAX_TURNS = 10  # the newest of a conversation; OpenSearch's default
 EMPTY_ANSWER = "The answer is empty: it was not stored."
 MAX_NAME_LENGTH = 100  # characters of the question that become the name of a conversation
 ORIGIN = "chat"
+REPLACED = "replaced"  # the mark of a turn whose question was edited or repeated
 NOT_CREATED = "The conversation could not be begun: the answer was not stored."
 NOT_STORED = "The answer could not be stored in the conversation."
 
@@ -175,14 +176,28 @@ async def store_turn(
 
 
 def to_messages(interactions: Iterable[Interaction]) -> tuple[Message, ...]:
-    """Convert interactions to the messages of a chat, without those that lack one side."""
+    """Convert interactions to the messages of a chat.
+
+    Those that lack one side, or that a client has replaced by another turn, are left out.
+    """
     turns = (item.turn for item in interactions)
     return tuple(
         message
         for turn in turns
-        if turn.input.strip() and turn.response.strip()
+        if turn.input.strip() and turn.response.strip() and not is_replaced(turn)
         for message in (Message("user", turn.input), Message("assistant", turn.response))
     )
+
+
+def is_replaced(turn: Turn) -> bool:
+    """Return whether the additional information says that another turn replaces this one."""
+    info = turn.additional_info
+    if not info.startswith("{"):
+        return info == REPLACED
+    try:
+        return bool(json.loads(info).get(REPLACED))
+    except (ValueError, RecursionError):
+        return False  # of another client
 
 
 def not_stored_reason(failure: ChatError, reason: str = NOT_STORED) -> str:
@@ -192,10 +207,12 @@ def not_stored_reason(failure: ChatError, reason: str = NOT_STORED) -> str:
 
 
 def make_turn(request: ChatRequest, context: Context, text: str) -> Turn:
-    """Return the turn of a question and its answer."""
-    lines = [source.prompt_line(context.captions) for source in context.sources]
-    sources = json.dumps(lines, ensure_ascii=False)
-    return Turn(request.question, context.instructions, text, ORIGIN, sources)
+    """Return the turn of a question and its answer. Images are counted, not stored."""
+    info: object = [source.prompt_line(context.captions) for source in context.sources]
+    if images := len(request.messages[-1].images):
+        info = {"sources": info, "images": images}
+    details = json.dumps(info, ensure_ascii=False)
+    return Turn(request.question, context.instructions, text, ORIGIN, details)
 
 
 def replace_surrogates(text: str) -> str:

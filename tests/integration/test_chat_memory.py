@@ -48,6 +48,7 @@ from tests.support.servers import LAPTOP, SAMPLES
 from tests.support.stores import FakeClock, sqlite_memory
 
 EVERY_CHAT = (HistoryConfig(stores_every_chat=True),)
+PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAA="
 TEXT = "Dental care [plans/plus.pdf#page=2]."
 WAYS = [
     pytest.param("/chat", "sessionState", {}, id="001"),
@@ -179,6 +180,49 @@ def test_an_id_continues_a_conversation(memory: Memory, route: str, key: str, mo
     assert [m.content for m in rewrite.messages[1:-1]] == newest
     ((_, interactions),) = contents(memory)
     assert [it.turn.input for it in interactions][-2:] == ["question 11", "And then?"]
+
+
+def test_an_image_of_a_question_is_counted_not_stored(memory: Memory) -> None:
+    image = {"type": "input_image", "image_url": PIXEL}
+    content = [{"type": "input_text", "text": "What is this?"}, image]
+    body = {
+        "session_state": {"conversation_id": None},
+        "input": [{"role": "user", "content": content}],
+    }
+    got = ask(call("/chat", body), local_service(make_rag(), memory=memory))
+    assert got.status == 200, got.data
+    ((_, (stored,)),) = contents(memory)
+
+    assert stored.turn.input == "What is this?"
+    info = json.loads(stored.turn.additional_info)
+    assert info["images"] == 1
+    assert info["sources"][0] == PLUS.prompt_line()
+
+
+@pytest.mark.parametrize(
+    ("info", "is_left_out"),
+    [
+        ("replaced", True),
+        ('{"replaced": true, "sources": []}', True),
+        ('{"replaced": false, "sources": []}', False),
+        ('{"sources": ["a.md: replaced"]}', False),
+        ('{"replaced": tr', False),
+        ("{" * 50_000, False),
+    ],
+)
+def test_a_replaced_turn_is_no_history(memory: Memory, info: str, is_left_out: bool) -> None:
+    conversation, model = begin(memory, turns=1), FakeModel()
+    turn = Turn("edited", response="answer of it", additional_info=info)
+    asyncio.run(memory.interactions.add("local", conversation, turn))
+    state = {"conversation_id": conversation}
+    ask(
+        chat_call("/chat", "sessionState", {}, state, "And then?"),
+        local_service(make_rag(model), memory=memory),
+    )
+
+    history = [m.content for m in model.calls[-1].messages[1:-1]]
+    edited = [] if is_left_out else ["edited", "answer of it"]
+    assert history == ["question 0", "answer 0", *edited]
 
 
 @pytest.mark.parametrize(("route", "key", "more"), WAYS[:-2])
