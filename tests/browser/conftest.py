@@ -45,6 +45,15 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The app with the model that executes commands, and with a memory."""
+    folder = tmp_path_factory.mktemp("stored")
+    settings = {**COMMAND_MODEL, "MEMORY_FILE": str(folder / "memory.db")}
+    with run_server(KIND, folder, settings) as server:
+        yield server
+
+
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
     """A context of its own for each test."""

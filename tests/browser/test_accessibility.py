@@ -8,10 +8,15 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser.axe import problems
-from tests.support.browser.page import VACATION, ask
+from tests.support.browser.page import VACATION, ask, open_list
 from tests.support.servers import Server
 
 MARKDOWN = "# Plans\n\n| plan | days |\n|---|---|\n| Plus | 20 |\n\n1. `code`\n2. **bold**"
+
+NAME = """(() => {
+  const element = document.activeElement;
+  return element.getAttribute("aria-label") ?? element.textContent.trim();
+})()"""
 
 
 @pytest.fixture(params=["light", "dark"])
@@ -37,7 +42,7 @@ def test_no_screen_violates_a_rule_of_axe(themed: Page) -> None:
     themed.locator(".citations button").first.click()
     assert problems(themed) == []
     themed.keyboard.press("Escape")
-    themed.get_by_role("button", name="Conversations").click()
+    open_list(themed)
     expect(themed.locator("#conversations li").first).to_be_visible()
     assert problems(themed) == []
     themed.get_by_role("button", name="Options").click()
@@ -60,11 +65,12 @@ def test_everything_is_reached_by_keyboard(page: Page, samples: Server) -> None:
     expect(page.get_by_role("button", name="Copy")).to_be_visible()
     names = set[str]()
     page.evaluate("document.activeElement.blur()")
-    for _ in range(40):
+    for _ in range(60):
         page.keyboard.press("Tab")
-        names.add(page.evaluate("document.activeElement.textContent.trim()"))
+        names.add(page.evaluate(NAME))
 
-    wanted = {"Conversations", "New chat", "Options", "Edit", "1", "Copy", "Ask again", "Send"}
+    wanted = {"Conversations", "New chat", "Options", "Edit", "Copy", "Ask again", "Send"}
+    wanted |= {"Source 1: company/employee_handbook.md", "Search the names of conversations"}
     assert wanted | {"company/employee_handbook.md", "How this answer was made"} <= names
 
 

@@ -30,7 +30,7 @@ def long_page(page: Page, samples: Server) -> Page:
 
 
 def test_all_turns_are_shown_in_order_from_the_newest(long_page: Page) -> None:
-    questions = long_page.locator(".question p")
+    questions = long_page.locator(".question .words")
 
     assert questions.all_inner_texts() == [f"Question {number}?" for number in range(TURNS)]
     expect(long_page.locator(".turn").last).to_be_in_viewport()

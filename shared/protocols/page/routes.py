@@ -23,6 +23,7 @@ MEDIA_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".json": "application/json",
     ".svg": "image/svg+xml",
+    ".webmanifest": "application/manifest+json",
 }
 
 
@@ -64,6 +65,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "style-src 'self'",
         "connect-src 'self'",
         "img-src 'self' blob:",
+        "manifest-src 'self'",
         "form-action 'self'",
         "base-uri 'none'",
         "frame-ancestors 'none'",

@@ -19,6 +19,26 @@ def ask(page: Page, question: str) -> None:
     page.keyboard.press("Enter")
 
 
+def ask_and_wait(page: Page, question: str) -> None:
+    """Ask, and wait for the end of the answer."""
+    ask(page, question)
+    expect(page.locator(".turn .retry").last).to_be_visible()
+
+
+def edit(page: Page, question: str) -> None:
+    """Ask another question in the place of the last one, and wait for the end of the answer."""
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Edit the question").last.fill(question)
+    page.keyboard.press("Enter")
+    expect(page.locator(".turn .retry").last).to_be_visible()
+
+
+def reopen(page: Page, name: str) -> None:
+    """Begin another conversation, and open the stored one again."""
+    page.get_by_role("button", name="New chat").click()
+    open_conversation(page, name)
+
+
 def last_answer(page: Page) -> str:
     return str(page.locator(".turn .text").last.inner_text())
 
@@ -28,6 +48,19 @@ def release(server: Server, name: str) -> None:
     question = {"messages": [{"role": "user", "content": f"release {name}; say done"}]}
     with server.client() as client:
         assert client.post("/chat", json=question).json()["message"]["content"] == "done"
+
+
+def open_list(page: Page) -> None:
+    """Show the list of conversations, which a wide page does by itself."""
+    expect(page.get_by_label("Ask a question")).to_be_enabled()
+    if page.locator("#conversations").is_hidden():
+        page.get_by_role("button", name="Conversations").click()
+
+
+def open_conversation(page: Page, name: str) -> None:
+    """Open the newest stored conversation of this name."""
+    open_list(page)
+    page.locator("#conversations").get_by_role("link", name=name, exact=True).first.click()
 
 
 def open_long_conversation(
@@ -41,6 +74,5 @@ def open_long_conversation(
             turn = {"input": f"Question {number}?", "response": answer}
             client.post(f"{MEMORY}/{conversation}/messages", json=turn).raise_for_status()
     page.goto(server.url)
-    page.get_by_role("button", name="Conversations").click()
-    page.get_by_role("button", name=body["name"], exact=True).first.click()
+    open_conversation(page, body["name"])
     expect(page.locator(".turn")).to_have_count(turns)

@@ -1,133 +1,157 @@
 // Starts the page: reads what the app can do, and connects the parts.
 
+import { readAddress, setAddress } from "./address.js";
 import { Chat } from "./chat.js";
-import { hasRoute, readConfig, readSetup, ROUTES, setKey } from "./client.js";
-import { showConversations } from "./conversations.js";
-import { makeButton, makeItem } from "./elements.js";
-import { showOptions } from "./options.js";
+import { hasRoute, readConfig, readKey, readSetup, RequestError, ROUTES, setKey } from "./client.js";
+import { focusComposer, startComposer } from "./composer.js";
+import { closeDrawer, showConversations } from "./conversations.js";
+import { makeButton, makeItem, showNotice } from "./elements.js";
+import { explainFailure } from "./errors.js";
+import { readConversation } from "./memory.js";
+import { startOptions } from "./options.js";
+import { applyTheme } from "./preferences.js";
 import { loadLanguage, translate } from "./text.js";
 
 const find = (selector) => document.querySelector(selector);
-const [composer, question, keyDialog] = ["#composer", "#question", "#key"].map(find);
-const MAX_IMAGE_MEGABYTES = 10;
-let image = null;
-
+const [keyDialog, keyValue, keyError, toEnd] = ["#key", "#key-value", "#key .error", "#to-end"].map(find);
+const FAR = 400; // pixels from the end, where the button to it appears
 let chat = null;
+let conversations = null;
+let opening = ""; // the id of the conversation that is being read
 
-await loadLanguage();
-const config = await readConfig().catch(() => null);
+applyTheme();
+const [config] = await Promise.all([readConfig().catch(() => null), loadLanguage()]);
 
 function start() {
   const remembers = config.memory && hasRoute(ROUTES.conversations);
-  chat = new Chat(remembers, showOptions(config.overrides), { editing, failed });
-  chat.open();
-  showWelcome();
+  const options = startOptions(config.overrides, () => {
+    showWelcome();
+    conversations?.draw();
+  });
+  chat = new Chat(remembers, options, {
+    failed,
+    changed: () => conversations?.load(),
+    ended: () => document.activeElement === document.body && focusComposer(),
+  });
   if (remembers) {
-    showConversations((id, turns) => chat.open(id, turns), () => chat.state?.conversation_id);
+    conversations = showConversations({
+      open: openConversation,
+      current: () => chat.id,
+      isFree: startNew,
+    });
   }
-  find("#add-image").hidden = !config.images;
+  showWelcome();
+  startComposer({ images: config.images, send });
+  find("#new-chat").addEventListener("click", startNew);
+  addEventListener("popstate", openAddress);
   document.body.inert = false; // everything has its action now
-  question.disabled = false;
-  question.focus();
+  focusComposer();
+  return openAddress();
+}
+
+function send(question, image) {
+  if (chat.controller || opening) return false;
+  chat.ask(question, image);
+  return true;
+}
+
+function startNew() {
+  opening = "";
+  setAddress(null);
+  chat.open();
+  conversations?.draw();
+  closeDrawer();
+  focusComposer();
+}
+
+/** Shows a stored conversation; its turn `place`, from 1, if there is one. */
+async function openConversation(id, place = 0) {
+  if (id === chat.id && !opening && !place) return;
+  setAddress(id);
+  opening = id;
+  try {
+    const turns = await readConversation(id);
+    if (opening === id) chat.open(id, turns, place); // no other one was opened meanwhile
+  } catch (failure) {
+    if (opening === id) showMissing(failure);
+  }
+  if (opening === id) opening = "";
+  conversations.draw();
+}
+
+function showMissing(failure) {
+  if (!(failure instanceof RequestError)) throw failure;
+  if (failure.status === 404) setAddress(null, { replace: true });
+  chat.open();
+  showNotice(failure.status === 404 ? translate("noConversation") : explainFailure(failure));
+}
+
+async function openAddress() {
+  const { id, turn } = readAddress();
+  if (id && conversations) return openConversation(id, turn);
+  opening = "";
+  chat.open();
+  conversations?.draw();
 }
 
 function showWelcome() {
-  const { model, index, examples } = config;
+  const { model, index, examples, title } = config;
   const sentences = [];
   if (model) sentences.push(model === "demo" ? translate("runningDemo") : translate("runningModel", { model }));
   if (index) {
     const kind = index.isSamples ? "samples" : index.documents ? "documents" : "passages";
     sentences.push(translate(kind, index));
   }
+  document.title = find("h1").textContent = title || translate("title");
+  find("#model").textContent = model ?? "";
   find("#running").textContent = sentences.join(" ");
-  find("#examples").append(...examples.map(makeExample));
-  find("#next-steps").hidden = !examples.length;
+  find("#examples").replaceChildren(...examples.map(makeExample));
+  find("#next-steps").hidden = !index?.isSamples;
 }
 
 function makeExample(text) {
-  return makeItem(makeButton({ textContent: text, lang: "en", dir: "auto" }, () => chat.ask(text)));
-}
-
-function editing(turn) {
-  question.value = turn.question;
-  setImage(turn.image);
-  resize();
-  question.focus();
+  return makeItem(makeButton({ textContent: text, dir: "auto" }, () => chat.ask(text)));
 }
 
 async function failed({ kind }, retry) {
-  if (kind === "key") {
-    keyDialog.onclose = () => {
-      const { value } = find("#key-value");
-      find("#key-value").value = "";
-      if (!value) return; // left with Escape: the question can be asked again
-      setKey(value);
-      retry();
-    };
-    keyDialog.showModal();
-  } else if (kind === "sign-in") {
-    location.href = (await readSetup()).signInPath;
-  }
+  if (kind === "key") askForKey(retry);
+  else if (kind === "sign-in") location.href = (await readSetup()).signInPath;
 }
 
-function send() {
-  const text = question.value.trim();
-  if (!text || chat.controller) return;
-  question.value = "";
-  resize();
-  const current = image;
-  setImage(null);
-  chat.ask(text, current);
+function askForKey(retry) {
+  keyError.textContent = translate("keyRefused");
+  keyError.hidden = readKey() === null;
+  keyValue.value = "";
+  keyDialog.onclose = () => {
+    // Left with Escape: the question can be asked again.
+    if (keyDialog.returnValue === "sent") retry();
+    keyDialog.returnValue = "";
+  };
+  keyDialog.showModal();
 }
 
-function resize() {
-  question.style.height = "auto";
-  question.style.height = `${question.scrollHeight}px`;
-}
-
-function setImage(file) {
-  if (file && file.size > MAX_IMAGE_MEGABYTES * 2 ** 20) {
-    alert(translate("imageTooLarge", { megabytes: MAX_IMAGE_MEGABYTES }));
+find("#key form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (setKey(keyValue.value.trim())) {
+    keyValue.value = "";
+    keyDialog.close("sent");
     return;
   }
-  image = file;
-  const preview = find("#image-preview");
-  URL.revokeObjectURL(preview.querySelector("img").src);
-  preview.hidden = !file;
-  if (file) preview.querySelector("img").src = URL.createObjectURL(file);
+  keyError.textContent = translate("keyInvalid");
+  keyError.hidden = false;
+});
+
+function showToEnd() {
+  const { scrollTop, clientHeight, scrollHeight } = document.documentElement;
+  toEnd.hidden = scrollTop + clientHeight > scrollHeight - FAR;
 }
 
-function takeImage(event, transfer) {
-  const file = [...(transfer?.files ?? [])].find(({ type }) => type.startsWith("image/"));
-  if (!file || !config.images) return;
-  event.preventDefault();
-  setImage(file);
-}
+addEventListener("scroll", showToEnd, { passive: true });
+toEnd.addEventListener("click", () => {
+  scrollTo({ top: document.body.scrollHeight });
+  focusComposer();
+});
 
-composer.addEventListener("submit", (event) => {
-  event.preventDefault();
-  send();
-});
-question.addEventListener("input", resize);
-question.addEventListener("keydown", (event) => {
-  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-  event.preventDefault();
-  send();
-});
-question.addEventListener("paste", (event) => takeImage(event, event.clipboardData));
-addEventListener("dragover", (event) => event.preventDefault());
-addEventListener("drop", (event) => takeImage(event, event.dataTransfer));
-find("#add-image").addEventListener("click", () => find("#image-file").click());
-find("#image-file").addEventListener("change", ({ target }) => {
-  setImage(target.files[0] ?? null);
-  target.value = "";
-});
-find("#image-preview button").addEventListener("click", () => setImage(null));
-find("#new-chat").addEventListener("click", () => {
-  chat.open();
-  question.focus();
-});
-find("#show-options").addEventListener("click", () => find("#options").showModal());
-
-if (config) start();
+if (config) await start();
 else find("#running").textContent = translate("errorStart");
+find("#welcome").hidden = Boolean(chat?.turns.length);

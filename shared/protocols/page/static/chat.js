@@ -1,186 +1,262 @@
-// The turns of the conversation: sends questions, shows answers and errors.
+// The conversation that is shown: sends questions, shows answers and errors, stores what the app does not.
 
-import { AnswerView } from "./answer.js";
-import {
-  deleteConversation, isReplaced, markReplaced, RequestError, streamAnswer,
-} from "./client.js";
-import { fillIn, translate } from "./text.js";
-import {
-  announce, copyAnswer, openCitation, setSources, showFailure, showRest, storedLines,
-} from "./turn.js";
+import { addressOf, setAddress } from "./address.js";
+import { RequestError, streamAnswer } from "./client.js";
+import { saveFile, showDone } from "./elements.js";
+import { markTurn, readName, readNewest, renameConversation, storeTurn } from "./memory.js";
+import { closeSource } from "./source.js";
+import { stopSpeaking } from "./speech.js";
+import { translate } from "./text.js";
+import { Turn } from "./turn.js";
 
 const list = document.querySelector("#turns");
-const template = document.querySelector("#turn");
-const [sendButton, stopButton] = ["#send", "#stop"].map((id) => document.querySelector(id));
+const welcome = document.querySelector("#welcome");
+const [sendButton, stopButton, saveButton] = ["#send", "#stop", "#save"].map((id) => document.querySelector(id));
+const MAX_NAME_LENGTH = 100; // characters of a question that become the name of a conversation
 
 export class Chat {
-  /** `options` returns the overrides; `handlers` react to `editing` and `failed(kind, retry)`. */
+  /**
+   * `remembers`: whether conversations are stored. `options()` returns the overrides. `handlers` react
+   * to `failed(failure, retry)`, `changed()`, for another conversation or name in the store, and
+   * `ended()`, the end of an answer.
+   */
   constructor(remembers, options, handlers) {
-    Object.assign(this, { remembers, options, handlers, turns: [], state: null, controller: null });
-    this.#showBusy();
+    Object.assign(this, { remembers, options, handlers, turns: [], id: null, controller: null });
+    // What is being stored: the next question waits for it.
+    this.storing = Promise.resolve();
+    this.actions = {
+      ask: (question) => this.ask(question),
+      edit: (turn, question) => this.#replace(turn, question),
+      repeat: (turn) => this.#replace(turn, turn.question),
+      show: (turn, version) => this.#show(turn, version),
+      link: (turn) => this.#copyAddress(turn),
+    };
     stopButton.addEventListener("click", () => this.controller?.abort());
+    saveButton.addEventListener("click", () => this.#save());
+    addEventListener("pagehide", () => this.#leave());
+    this.#showBusy();
   }
 
-  /** Begins another conversation, or shows a stored one. */
-  open(id = null, storedTurns = []) {
+  /** Begins another conversation, or shows a stored one, at the end or at one of its turns, from 1. */
+  open(id = null, storedTurns = [], place = 0) {
     this.controller?.abort();
-    Object.assign(this, { turns: [], state: this.remembers ? { conversation_id: id } : null });
-    // The questions of stored turns that the next one replaces, and whether one was replaced before.
-    Object.assign(this, { replaced: [], hasReplaced: storedTurns.some(isReplaced) });
+    closeSource();
+    stopSpeaking();
+    Object.assign(this, { id, turns: [], controller: null });
     list.replaceChildren();
-    for (const { input, response, additional_info: info } of storedTurns) {
-      if (isReplaced({ additional_info: info })) continue;
-      const turn = this.#addTurn(input);
-      turn.isStored = true;
-      setSources(turn, storedLines(info));
-      turn.view.append(response);
-      this.#finish(turn);
+    let replaced = [];
+    for (const [number, stored] of storedTurns.entries()) {
+      const turn = this.#restore(stored);
+      turn.versions = [...replaced, turn];
+      const isLast = number === storedTurns.length - 1;
+      // A replaced turn without a successor is one whose new answer never came.
+      replaced = stored.replaced && !isLast ? turn.versions : [];
+      if (replaced.length) continue;
+      for (const version of turn.versions) version.versions = turn.versions;
+      this.turns.push(turn);
+      list.append(turn.element);
     }
-    document.querySelector("#welcome").hidden = storedTurns.length > 0;
-    if (storedTurns.length) scrollToEnd();
+    welcome.hidden = this.turns.length > 0;
+    this.#showBusy();
+    const target = this.turns[place - 1];
+    if (target) target.element.scrollIntoView();
+    else if (this.turns.length) scrollToEnd();
   }
 
+  #restore({ id, question, text, sources, ended, images }) {
+    const turn = this.#makeTurn(question);
+    Object.assign(turn, { id, images, isStored: true });
+    turn.setSources(sources);
+    turn.view.append(text);
+    turn.end(ended || (text.trim() ? "" : "stopped"));
+    turn.showActions({ isLast: false, busy: false, hasAddress: true });
+    return turn;
+  }
+
+  #makeTurn(question, image = null) {
+    return new Turn(question, { image, grow: keepEndInView, actions: this.actions });
+  }
+
+  /** Asks a question and shows the answer. */
   async ask(question, image = null) {
-    document.querySelector("#welcome").hidden = true;
-    await this.#answer(this.#addTurn(question, image));
-  }
-
-  /** Removes the last turn and returns it, so that its question can be edited. */
-  takeLast() {
-    const turn = this.turns.pop();
-    turn.element.remove();
-    if (turn.isStored) this.replaced.push(turn.question);
-    this.#showLastActions();
-    return turn;
-  }
-
-  #addTurn(question, image = null) {
-    const element = template.content.cloneNode(true).firstElementChild;
-    fillIn(element);
-    const part = (selector) => element.querySelector(selector);
-    part(".question p").textContent = question;
-    if (image) {
-      part(".question img").src = URL.createObjectURL(image);
-      part(".question img").hidden = false;
-    }
-    const label = (number, name) => translate("citation", { number, name });
-    const view = new AnswerView(part(".text"), label, keepEndInView);
-    const turn = { element, question, image, view, part, passages: new Map(), announced: 0, scanned: 0 };
-    part(".edit").addEventListener("click", () => this.handlers.editing(this.takeLast()));
-    part(".retry").addEventListener("click", () => this.#repeat(turn));
-    part(".copy").addEventListener("click", () => copyAnswer(turn));
-    part(".text").addEventListener("click", (event) => openCitation(event, turn));
-    list.append(element);
+    if (this.controller) return;
+    const turn = this.#makeTurn(question, image);
     this.turns.push(turn);
-    this.#showLastActions();
-    return turn;
+    welcome.hidden = true;
+    list.append(turn.element);
+    await this.#answer(turn);
   }
 
-  #repeat(turn) {
-    this.takeLast();
-    return this.ask(turn.question, turn.image);
+  /** Asks a question in the place of the last turn, whose earlier versions can still be shown. */
+  async #replace(old, question) {
+    if (this.controller) return;
+    const turn = this.#makeTurn(question, old.image);
+    const earlier = old.versions.filter((each) => each !== old || old.view.text);
+    turn.versions = [...earlier, turn];
+    for (const version of earlier) version.versions = turn.versions;
+    this.#show(old, turn);
+    await this.#answer(turn, earlier.findLast(({ isStored }) => isStored));
+  }
+
+  #show(turn, version) {
+    this.turns[this.turns.indexOf(turn)] = version;
+    turn.element.replaceWith(version.element);
+    closeSource();
+    this.#showBusy();
   }
 
   #request(turn) {
     const overrides = this.options();
     const context = Object.keys(overrides).length ? { overrides } : {};
-    // The app reads the history of a stored conversation, but does not know what was replaced.
-    const readsHistory = this.state?.conversation_id && !this.hasReplaced && !this.replaced.length;
-    const earlier = readsHistory ? [] : this.turns.filter((each) => each !== turn && each.view.text);
-    const messages = earlier.flatMap(({ question, view }) => [
+    const earlier = this.turns.slice(0, this.turns.indexOf(turn)).filter(({ view }) => view.text);
+    // The app reads the history of a conversation, the newest version of each turn.
+    const readsHistory = this.id && earlier.every((each) => each.isStored && each === each.versions.at(-1));
+    const messages = (readsHistory ? [] : earlier).flatMap(({ question, view }) => [
       { role: "user", content: question },
       { role: "assistant", content: view.text },
     ]);
     messages.push({ role: "user", content: turn.question });
-    const beginsAgain = this.replaced.length && this.turns.length === 1;
-    return { messages, context, sessionState: beginsAgain ? { conversation_id: null } : this.state };
+    const state = this.remembers ? { conversation_id: this.id } : null;
+    return { messages, context, sessionState: state };
   }
 
-  /** Removes what the newest turn replaces from the store. `before` is the state before it. */
-  async #removeReplaced(before) {
-    const { replaced, state } = this;
-    if (!replaced.length) return;
-    this.replaced = [];
-    if (state.conversation_id === before.conversation_id) {
-      this.hasReplaced = true;
-      await markReplaced(state.conversation_id, replaced);
-    } else {
-      await deleteConversation(before.conversation_id);
-    }
-  }
-
-  async #answer(turn) {
-    this.controller = new AbortController();
+  /** `old` is the stored version that this one replaces, if there is one. */
+  async #answer(turn, old = null) {
+    const controller = new AbortController();
+    this.controller = controller;
     this.#showBusy();
-    const { state } = this;
-    const status = turn.part(".status");
-    status.textContent = translate("searching");
+    turn.wait("searching");
     scrollToEnd();
+    let ended = "failed";
     try {
-      const begin = (id) => (turn.requestId = id);
-      const { signal } = this.controller;
-      for await (const line of streamAnswer(this.#request(turn), turn.image, signal, begin)) {
-        this.#receive(turn, line);
-      }
-      status.textContent = "";
-      turn.isStored = Boolean(this.state?.conversation_id);
-      // Without success both turns are shown when the conversation is opened again.
-      await this.#removeReplaced(state).catch(() => {});
+      await this.storing;
+      if (old) await this.#mark(old, true);
+      ended = await this.#receive(turn, controller.signal);
     } catch (error) {
-      const stopped = error.name === "AbortError";
-      status.textContent = stopped ? translate("stopped") : "";
-      if (!stopped) keepEndInView(() => this.#fail(turn, error));
-      if (this.replaced.length) this.state = state;
+      ended = error.name === "AbortError" ? "stopped" : "failed";
+      if (ended === "failed") this.#fail(turn, error);
     }
+    if (this.controller !== controller) return; // another conversation was opened, or the page left
     this.controller = null;
     keepEndInView(() => {
-      this.#finish(turn);
+      turn.end(ended);
       this.#showBusy();
     });
+    this.storing = this.#store(turn, old, ended).catch(() => {}).then(() => this.#showBusy());
+    this.handlers.ended();
   }
 
-  #receive(turn, { delta, context = {}, sessionState }) {
-    if (context.data_points) {
-      setSources(turn, context.data_points.text);
-      turn.thoughts = context.thoughts;
-      if (this.remembers && sessionState?.conversation_id) this.state = sessionState;
+  async #receive(turn, signal) {
+    const begin = (requestId) => (turn.requestId = requestId);
+    let reason = "";
+    for await (const line of streamAnswer(this.#request(turn), turn.image, signal, begin)) {
+      const { delta, context = {}, sessionState } = line;
+      if (context.data_points) this.#begin(turn, context, sessionState);
+      turn.followups = context.followup_questions ?? turn.followups;
+      reason = context.finish_reason ?? reason;
+      if (delta?.content) turn.append(delta.content);
     }
-    turn.followups = context.followup_questions ?? turn.followups;
-    if (delta?.content) {
-      turn.part(".status").textContent = "";
-      turn.view.append(delta.content);
-      announce(turn);
-    }
+    turn.isStored = this.id !== null && turn.view.text.trim() !== "";
+    return reason;
+  }
+
+  #begin(turn, context, state) {
+    turn.hasBegun = true;
+    turn.setSources(context.data_points.text);
+    turn.thoughts = context.thoughts ?? [];
+    turn.wait("writing");
+    const id = this.remembers ? state?.conversation_id : null;
+    if (!id || id === this.id) return;
+    this.id = id;
+    setAddress(id, { replace: true });
+    this.handlers.changed();
   }
 
   #fail(turn, error) {
     const failure = error instanceof RequestError ? error : new RequestError("interrupted");
-    showFailure(turn, failure);
-    this.handlers.failed(failure, () => this.#repeat(turn));
+    if (!(error instanceof RequestError)) console.error(error);
+    if (failure.status === 404 && this.id) this.#forget();
+    keepEndInView(() => turn.fail(failure));
+    this.handlers.failed(failure, () => this.#replace(turn, turn.question));
   }
 
-  #finish(turn) {
-    turn.view.end();
-    announce(turn, true);
-    showRest(turn, (question) => this.ask(question));
+  /** The conversation was deleted elsewhere: the next question begins another, with these turns. */
+  #forget() {
+    this.id = null;
+    for (const turn of this.turns) turn.isStored = false;
+    setAddress(null, { replace: true });
   }
 
-  #showLastActions() {
-    const busy = this.controller !== null;
-    for (const turn of this.turns.slice(-2)) { // the turns before have lost theirs already
-      const isLast = turn === this.turns.at(-1);
-      turn.part(".edit").hidden = turn.part(".retry").hidden = !isLast || busy;
-      turn.part(".answer .actions").hidden = isLast && busy;
-      turn.part(".followups").hidden = !isLast;
+  /** Stores what the app has not stored, and undoes or completes the replacement of `old`. */
+  async #store(turn, old, ended) {
+    if (!this.id) return;
+    const { id } = this;
+    if (!turn.hasBegun) {
+      if (old) await this.#mark(old, false);
+      return;
     }
+    if (!turn.isStored) await this.#storePart(turn, ended);
+    if (old && this.turns[0] === turn && (await renameFirst(id, old.question, turn.question))) {
+      this.handlers.changed();
+    }
+  }
+
+  async #storePart(turn, ended, options) {
+    const { question, view, sources, images } = turn;
+    turn.id = await storeTurn(this.id, { question, text: view.text, sources, ended, images }, options);
+    turn.isStored = true;
+  }
+
+  /** Marks a stored turn as replaced, so that the model no longer gets it, or not. */
+  async #mark(turn, replaced) {
+    if (!this.id || !turn.isStored) return;
+    if (!turn.id) {
+      const newest = await readNewest(this.id);
+      if (newest?.question !== turn.question) return; // another device has added turns
+      turn.id = newest.id;
+    }
+    const { sources, ended, images } = turn;
+    await markTurn(turn.id, { sources, ended, images, replaced });
+  }
+
+  /** Stores what has come of an answer when the page is closed or reloaded. */
+  #leave() {
+    const turn = this.turns.at(-1);
+    if (!this.controller || !turn.hasBegun || !this.id) return;
+    this.controller.abort();
+    this.controller = null;
+    this.#storePart(turn, "stopped", { keepalive: true }).catch(() => {});
+  }
+
+  async #copyAddress(turn) {
+    const address = addressOf(this.id, this.turns.indexOf(turn) + 1);
+    await navigator.clipboard.writeText(new URL(address, location.href).href);
+    showDone(turn.part(".link"), translate("copied"));
+  }
+
+  #save() {
+    const parts = this.turns.map(({ question, view }) => `## ${question}\n\n${view.text}\n`);
+    saveFile("chat.md", new Blob([parts.join("\n")], { type: "text/markdown" }));
   }
 
   #showBusy() {
     const busy = this.controller !== null;
     stopButton.hidden = !busy;
     sendButton.hidden = busy;
-    this.#showLastActions();
+    saveButton.hidden = !this.turns.length;
+    const hasAddress = this.id !== null;
+    for (const turn of this.turns.slice(-2)) { // the turns before have lost theirs already
+      turn.showActions({ isLast: turn === this.turns.at(-1), busy, hasAddress });
+    }
   }
+}
+
+/** Renames a conversation after its new first question, unless a person has named it. Returns whether. */
+async function renameFirst(id, question, newQuestion) {
+  const [name, newName] = [question, newQuestion].map((each) => each.slice(0, MAX_NAME_LENGTH));
+  if (name === newName || (await readName(id)) !== name) return false;
+  await renameConversation(id, newName);
+  return true;
 }
 
 /** Lets the page grow; scrolls to its new end, unless the reader has scrolled away from the old one. */

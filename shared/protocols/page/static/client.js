@@ -1,10 +1,14 @@
 // Requests to the app, by its public protocols.
 
 const KEY_NAME = "x-functions-key";
-const MEMORY = "/_plugins/_ml/memory";
+const PRINTABLE = /^[\x21-\x7e]+$/; // what a header can carry
 
 /** What the page can do without: a deployment may lack these routes. */
-export const ROUTES = { conversations: MEMORY, documents: "/content/{path}", ratings: "/feedback" };
+export const ROUTES = {
+  conversations: "/_plugins/_ml/memory",
+  documents: "/content/{path}",
+  ratings: "/feedback",
+};
 let routes = new Set();
 
 export const hasRoute = (path) => routes.has(path);
@@ -17,17 +21,20 @@ export class RequestError extends Error {
   }
 }
 
-/** Keeps the function key for this tab; it never stands in an address. */
+/** Keeps the function key for this tab; it never stands in an address. Returns whether it can be one. */
 export function setKey(key) {
-  sessionStorage.setItem(KEY_NAME, key);
+  if (PRINTABLE.test(key)) sessionStorage.setItem(KEY_NAME, key);
+  return PRINTABLE.test(key);
 }
 
-function hasKey() {
-  return sessionStorage.getItem(KEY_NAME) !== null;
+/** Returns the key of this tab, or null. */
+export function readKey() {
+  const key = sessionStorage.getItem(KEY_NAME);
+  return PRINTABLE.test(key ?? "") ? key : null;
 }
 
 async function send(path, options = {}) {
-  const key = sessionStorage.getItem(KEY_NAME);
+  const key = readKey();
   const headers = { ...options.headers, ...(key && { [KEY_NAME]: key }) };
   const response = await fetch(path, { ...options, headers }).catch((error) => {
     if (error.name === "AbortError") throw error;
@@ -57,13 +64,18 @@ function retryAfter(value) {
   return Math.max(0, Math.ceil(wait)) || 0;
 }
 
-async function readJson(path, options) {
+/** Sends a request, and returns the JSON of its response. Throws RequestError. */
+export async function readJson(path, options) {
   return (await send(path, options)).json();
 }
 
-function writeJson(path, method, value) {
-  const headers = { "Content-Type": "application/json" };
-  return readJson(path, { method, headers, body: JSON.stringify(value) });
+/** Sends JSON, and returns the JSON of the response. Throws RequestError. */
+export function writeJson(path, method, value, options = {}) {
+  return readJson(path, { ...options, ...json(method, value) });
+}
+
+function json(method, value) {
+  return { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(value) };
 }
 
 /** Returns what the app can do, and remembers its routes. */
@@ -77,9 +89,7 @@ export const readSetup = () => fetch("/auth_setup").then((response) => response.
 
 /** Sends whether an answer helped: "up" or "down". Throws RequestError. */
 export function sendRating(requestId, rating) {
-  const headers = { "Content-Type": "application/json" };
-  const body = JSON.stringify({ request_id: requestId, rating });
-  return send("/feedback", { method: "POST", headers, body });
+  return send("/feedback", json("POST", { request_id: requestId, rating }));
 }
 
 /**
@@ -122,49 +132,13 @@ async function* jsonLines(stream) {
   }
 }
 
-/** Returns a page of the stored conversations, the newest first: `memories`, `next_token`. */
-export const listConversations = (position = 0) =>
-  readJson(`${MEMORY}?max_results=30&next_token=${position}`);
-
-/** Returns the turns of a stored conversation, the oldest first. */
-export async function readConversation(id) {
-  const turns = [];
-  let position = 0;
-  do {
-    const path = `${MEMORY}/${id}/messages?max_results=100&next_token=${position}`;
-    const page = await readJson(path);
-    turns.push(...page.messages);
-    position = page.next_token;
-  } while (position);
-  return turns;
-}
-
-const REPLACED = "replaced";
-
-export const isReplaced = (turn) => turn.additional_info === REPLACED;
-
-/** Marks turns before the newest one, which replaces them; their `questions` are the newest first.
- * The memory API deletes no single turn. */
-export async function markReplaced(id, questions) {
-  const { interactions } = await readJson(`${MEMORY}/conversation/${id}?max_results=100`);
-  const [, ...earlier] = interactions.filter((turn) => !isReplaced(turn)); // the newest first
-  for (const [place, question] of questions.entries()) {
-    const { input, interaction_id: turn } = earlier[place] ?? {};
-    if (input !== question) return; // another device has added turns
-    await writeJson(`${MEMORY}/message/${turn}`, "PUT", { additional_info: REPLACED });
-  }
-}
-
-export const renameConversation = (id, name) => writeJson(`${MEMORY}/${id}`, "PUT", { name });
-export const deleteConversation = (id) => readJson(`${MEMORY}/${id}`, { method: "DELETE" });
-
 const SHOWN = /^(application\/pdf|image\/(png|jpeg|gif|webp|bmp)|text\/(plain|markdown|csv))/;
 
 export const documentPath = (citation) => `/content/${citation}`;
 
 /** Opens a document. A link cannot send the key: the file is fetched with it and shown as a blob. */
 export async function openDocument(citation) {
-  if (!hasKey()) return window.open(documentPath(citation), "_blank", "noopener");
+  if (!readKey()) return window.open(documentPath(citation), "_blank", "noopener");
   const [path, place] = citation.split("#");
   const file = await (await send(documentPath(path))).blob();
   const type = SHOWN.test(file.type) ? file.type : "application/octet-stream";

@@ -1,5 +1,7 @@
 // Makes elements of the page.
 
+const SVG = "http://www.w3.org/2000/svg";
+
 /** Makes an element with these properties. */
 export function makeElement(name, properties) {
   return Object.assign(document.createElement(name), properties);
@@ -7,9 +9,45 @@ export function makeElement(name, properties) {
 
 /** Makes a button with these properties; `action` gets its click. */
 export function makeButton(properties, action) {
-  const button = makeElement("button", properties);
+  const button = makeElement("button", { type: "button", ...properties });
   button.addEventListener("click", action);
   return button;
+}
+
+/** Makes a button that shows an icon of index.html; `label` is its name, and its tooltip. */
+export function makeIconButton(icon, label, action) {
+  const button = makeButton({ className: "quiet icon" }, action);
+  button.append(makeIcon(icon));
+  setLabel(button, label);
+  return button;
+}
+
+/** Gives an element without words a name. */
+export function setLabel(element, label) {
+  element.setAttribute("aria-label", label);
+  element.title = label;
+}
+
+function makeIcon(name) {
+  const [icon, use] = ["svg", "use"].map((each) => document.createElementNS(SVG, each));
+  icon.setAttribute("aria-hidden", "true");
+  use.setAttribute("href", `#icon-${name}`);
+  icon.append(use);
+  return icon;
+}
+
+/** Shows for a moment that a button has done its work: another icon and the sentence `done`. */
+export function showDone(button, done) {
+  const label = button.getAttribute("aria-label");
+  const use = button.querySelector("use");
+  const icon = use.getAttribute("href");
+  if (icon === "#icon-done") return;
+  use.setAttribute("href", "#icon-done");
+  setLabel(button, done);
+  setTimeout(() => {
+    use.setAttribute("href", icon);
+    setLabel(button, label);
+  }, 2000);
 }
 
 /** Makes an item of a list. */
@@ -18,3 +56,55 @@ export function makeItem(...children) {
   item.append(...children);
   return item;
 }
+
+const notice = document.querySelector("#notice");
+let [timer, expire] = [0, () => {}];
+
+/**
+ * Shows a sentence at the end of the page for some seconds, with an action or without.
+ * `expired` is called when the action is no longer offered; at once if another notice comes.
+ */
+export function showNotice(sentence, { label = "", action = () => {}, expired = () => {} } = {}) {
+  closeNotice();
+  [notice.querySelector("span").textContent, notice.hidden] = [sentence, false];
+  const button = notice.querySelector("button");
+  [button.textContent, button.hidden] = [label, !label];
+  button.onclick = () => {
+    expire = () => {};
+    closeNotice();
+    action();
+  };
+  expire = expired;
+  timer = setTimeout(closeNotice, 8000);
+}
+
+/** Closes the notice; what it offered is no longer offered. */
+export function closeNotice() {
+  clearTimeout(timer);
+  notice.hidden = true;
+  const last = expire;
+  expire = () => {};
+  last();
+}
+
+/** Shows how many seconds are left, if there are any, by `sentence(seconds)`. */
+export function countDown(element, seconds, sentence) {
+  element.textContent = sentence(seconds);
+  if (seconds <= 0) return;
+  setTimeout(() => element.isConnected && countDown(element, seconds - 1, sentence), 1000);
+}
+
+/** Saves a text as a file of the person's downloads. */
+export function saveFile(name, blob) {
+  const link = makeElement("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+/** Copies Markdown, and the HTML of `element` for programs that paste formatted text. */
+export async function copyText(text, element) {
+  const html = new Blob([element.innerHTML], { type: "text/html" });
+  const plain = new Blob([text], { type: "text/plain" });
+  await navigator.clipboard.write([new ClipboardItem({ "text/plain": plain, "text/html": html })]);
+}
+

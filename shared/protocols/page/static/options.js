@@ -1,36 +1,121 @@
-// The drawer with the overrides that act in this deployment.
+// The dialog with the overrides that act in this deployment, the theme and the language.
 
-import { translate } from "./text.js";
+import { makeButton, makeElement, makeItem } from "./elements.js";
+import { applyTheme, readPreference, storePreference } from "./preferences.js";
+import { LANGUAGES, loadLanguage, translate } from "./text.js";
 
-const fields = document.querySelector("#option-fields");
+const find = (selector) => document.querySelector(selector);
+const [dialog, fields, active] = ["#options", "#option-fields", "#active-options"].map(find);
+const [theme, language] = ["#theme", "#language"].map(find);
+let [overrides, onLanguage] = [[], () => {}];
 
-/** Fills the drawer with the overrides of /config. Returns a function that reads what is set. */
-export function showOptions(overrides) {
-  fields.replaceChildren(...overrides.map(makeField));
-  return () => Object.fromEntries(overrides.map(readValue).filter(([, value]) => value !== undefined));
+/** Fills the dialog; `changed()` is called for another language. Returns a function that reads the overrides. */
+export function startOptions(offered, changed) {
+  [overrides, onLanguage] = [offered, changed];
+  language.append(...Object.entries(LANGUAGES).map(([tag, name]) => new Option(name, tag)));
+  [theme.value, language.value] = [readPreference("theme") ?? "", readPreference("language") ?? ""];
+  const stored = readPreference("options") ?? {};
+  draw((name) => stored[name]);
+  return readOptions;
 }
 
-function makeField({ name, type, values, minimum, maximum }) {
+function draw(valueOf) {
+  fields.replaceChildren(...overrides.map((each) => makeField(each, valueOf(each.name))));
+  showActive();
+}
+
+function makeField({ name, type, values, minimum, maximum }, value) {
   const label = document.createElement("label");
   let input = document.createElement("input");
   if (type === "choice") {
     input = document.createElement("select");
     input.append(new Option(translate("default"), ""));
-    input.append(...values.map((value) => new Option(translate(value), value)));
+    input.append(...values.map((each) => new Option(nameOf(each), each)));
   } else if (type === "boolean") {
     input.type = "checkbox";
   } else if (type === "number") {
-    Object.assign(input, { type: "number", min: minimum, max: maximum, step: "any" });
-    input.placeholder = translate("default");
+    Object.assign(input, { inputMode: "decimal", placeholder: `${translate("default")} (${minimum}–${maximum})` });
+  } else if (values) {
+    input.setAttribute("list", `${name}-values`);
+    const list = makeElement("datalist", { id: `${name}-values` });
+    list.append(...values.map((each) => new Option(each)));
+    label.append(list);
   }
   input.name = name;
-  label.append(translate(name), input);
+  if (type === "boolean") input.checked = value === true;
+  else input.value = value ?? "";
+  const error = makeElement("span", { className: "error", id: `${name}-error`, hidden: true });
+  error.setAttribute("role", "alert");
+  input.setAttribute("aria-describedby", error.id);
+  label.prepend(makeElement("span", { textContent: translate(name) }), input);
+  label.append(error);
+  showError(input, { minimum, maximum, type });
   return label;
 }
 
-function readValue({ name, type }) {
-  const input = fields.querySelector(`[name="${name}"]`);
-  if (type === "boolean") return [name, input.checked || undefined];
-  if (input.value === "" || !input.checkValidity()) return [name, undefined];
-  return [name, type === "number" ? Number(input.value) : input.value];
+/** Values such as `hybrid` have a name; those of a deployment, such as models, are names. */
+const nameOf = (value) => translate(`value_${value}`).replace(/^value_/, "");
+
+const inputOf = (name) => fields.querySelector(`[name="${name}"]`);
+
+function readNumber(text, { minimum, maximum }) {
+  const number = Number(text.trim().replace(",", "."));
+  return text.trim() && number >= minimum && number <= maximum ? number : undefined;
 }
+
+function showError(input, { minimum, maximum, type }) {
+  const isWrong = type === "number" && input.value.trim() !== "" && readNumber(input.value, { minimum, maximum }) === undefined;
+  const error = input.parentElement.querySelector(".error");
+  input.setAttribute("aria-invalid", String(isWrong));
+  error.hidden = !isWrong;
+  error.textContent = isWrong ? translate("numberBetween", { minimum, maximum }) : "";
+}
+
+function readValue(override) {
+  const input = inputOf(override.name);
+  if (override.type === "boolean") return input.checked || undefined;
+  if (override.type === "number") return readNumber(input.value, override);
+  return input.value.trim() || undefined;
+}
+
+function readOptions() {
+  const values = overrides.map((override) => [override.name, readValue(override)]);
+  return Object.fromEntries(values.filter(([, value]) => value !== undefined));
+}
+
+/** Shows what is set above the composer, each with a button that takes it back. */
+function showActive() {
+  const set = Object.entries(readOptions());
+  active.replaceChildren(...set.map(([name, value]) => {
+    const text = value === true ? translate(name) : `${translate(name)}: ${nameOf(value)}`;
+    const button = makeButton({ textContent: `${text} ×` }, () => reset(name));
+    button.setAttribute("aria-label", translate("resetOption", { name: text }));
+    return makeItem(button);
+  }));
+  active.hidden = !set.length;
+  storePreference("options", set.length ? readOptions() : null);
+}
+
+function reset(name) {
+  const values = readOptions();
+  draw((each) => (each === name ? undefined : values[each]));
+  find("#question").focus();
+}
+
+fields.addEventListener("input", ({ target }) => {
+  showError(target, overrides.find(({ name }) => name === target.name));
+  showActive();
+});
+find("#reset-options").addEventListener("click", () => draw(() => undefined));
+find("#show-options").addEventListener("click", () => dialog.showModal());
+theme.addEventListener("change", () => {
+  storePreference("theme", theme.value);
+  applyTheme();
+});
+language.addEventListener("change", async () => {
+  storePreference("language", language.value);
+  const values = readOptions();
+  await loadLanguage();
+  draw((name) => values[name]);
+  onLanguage();
+});

@@ -252,6 +252,28 @@ def test_laptop_has_no_memory() -> None:
     assert Client(laptop(), {})("GET", "/config").json["memory"] is False
 
 
+def test_page_preloads_each_of_its_modules() -> None:
+    html = (FOLDER / "index.html").read_text("utf-8")
+    preloaded = re.findall(r'<link rel="modulepreload" href="/page/(.+?)">', html)
+    modules, pending = set[str](), ["app.js"]
+    while pending:
+        name = pending.pop()
+        modules.add(name)
+        text = (FOLDER / name).read_text("utf-8")
+        imports = re.findall(r'^(?:import|export) [^"]*?"\./(.+?)";', text, re.MULTILINE)
+        pending += {*imports} - modules
+
+    assert sorted(preloaded) == sorted(modules - {"app.js"})
+
+
+def test_icons_of_the_page_exist() -> None:
+    html = (FOLDER / "index.html").read_text("utf-8")
+    scripts = "".join((FOLDER / name).read_text("utf-8") for name in FILES if name.endswith(".js"))
+    used = {*re.findall(r'#icon-(\w+)"', html), *re.findall(r'makeIconButton\("(\w+)"', scripts)}
+
+    assert used <= {*re.findall(r'<symbol id="icon-(\w+)"', html)}
+
+
 def test_model_without_images_is_offered_none_of_passages() -> None:
     model = FakeModel(limits={"images": "fake is blind"})
 
@@ -306,6 +328,6 @@ def test_every_sentence_of_the_page_has_a_text() -> None:
     sentences = json.loads((FOLDER / "languages" / "en.json").read_text("utf-8"))
     own = [FOLDER / name for name in FILES if "/" not in name]
     text = "".join(path.read_text("utf-8") for path in own)
-    names = re.findall(r'data-(?:text|placeholder)="(\w+)"|translate\("(\w+)"', text)
+    names = re.findall(r'data-(?:text|placeholder|label)="(\w+)"|translate\("(\w+)"', text)
 
     assert {first or second for first, second in names} <= set(sentences)

@@ -1,0 +1,35 @@
+// What went wrong, in a sentence that says what to do.
+
+import { countDown, makeElement } from "./elements.js";
+import { translate } from "./text.js";
+
+const SENTENCES = {
+  offline: "errorOffline",
+  interrupted: "errorInterrupted",
+  "sign-in": "errorSignIn",
+  key: "keyTitle",
+  server: "errorServer",
+};
+
+/** Shows a failed request in an element; the seconds to wait count down. */
+export function showFailure(element, failure) {
+  const sentence = document.createElement("span");
+  countDown(sentence, failure.kind === "busy" ? failure.seconds : 0, (seconds) => explain(failure, seconds));
+  element.replaceChildren(sentence);
+  // The app's own sentences are in English.
+  if (failure.message) {
+    element.append(" ", makeElement("span", { lang: "en", dir: "ltr", textContent: `(${failure.message})` }));
+  }
+  element.hidden = false;
+}
+
+function explain({ kind, status }, seconds) {
+  if (kind === "busy") return translate(seconds > 0 ? "errorBusy" : "errorBusyNow", { seconds });
+  return translate(SENTENCES[kind] ?? "errorServer", { status });
+}
+
+/** Returns the sentence about a failed request, in one line. */
+export function explainFailure(failure) {
+  const sentence = explain(failure, failure.seconds ?? 0);
+  return failure.message ? `${sentence} (${failure.message})` : sentence;
+}
