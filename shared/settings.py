@@ -137,6 +137,8 @@ Key = Annotated[SecretStr, AfterValidator(_check_key)]
 CallerKey = Annotated[Key, AfterValidator(_check_caller_key)]
 Score = Annotated[float, Field(ge=0, le=4)]
 Scores = Annotated[Json[tuple[Score, ...]], AfterValidator(_check_ascending)]
+Title = Annotated[str, Field(min_length=1, max_length=100)]
+Questions = Json[Annotated[tuple[Title, ...], Field(max_length=10)]]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 ModelApi = Literal["chat_completions", "responses"]
 Callers = Literal["keys", "signed-in", "anyone"]
@@ -233,6 +235,8 @@ class Settings(BaseModel):
     strictness_scores: Scores = Field(default="[0.5,1,1.5,2,2.5]", validate_default=True)
     chat_answers: Literal["message", "output_text"] = "message"
     page: Switch = "on"
+    page_title: Title | None = None
+    page_questions: Questions = ()
 
     # Limits
     max_json_bytes: int = Field(default=4 * MIB, ge=1)

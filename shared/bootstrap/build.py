@@ -28,7 +28,7 @@ from shared.protocols.exchange import App
 from shared.protocols.mcp.documents import McpConfig
 from shared.protocols.openai.data_sources import SearchScope
 from shared.protocols.opensearch.search import OpenSearchConfig
-from shared.protocols.page.routes import PageConfig
+from shared.protocols.page.config import PageConfig
 from shared.rag.flow import Rag
 from shared.rag.prompt import read_prompts
 from shared.retrieval.base import Retriever
@@ -172,7 +172,7 @@ def _configure_protocols(clients: Clients) -> tuple[object, ...]:
         make_aog_config(clients),
         McpConfig(settings.base_url),
         OpenSearchConfig(settings.azure_search_index or "documents"),
-        PageConfig(settings.page == "on"),
+        PageConfig(settings.page == "on", settings.page_title, settings.page_questions),
         _make_search_scope(settings),
     )
 

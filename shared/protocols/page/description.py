@@ -6,10 +6,15 @@ The names in camel case are those of the front end of azure-search-openai-demo.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
+from shared.domain.errors import ChatError
+from shared.domain.events import decode_path
+from shared.domain.overrides import Overrides
 from shared.http.call import Json
 from shared.protocols.exchange import Exchange
+from shared.protocols.page.config import PageConfig
 from shared.rag.flow import Rag
 from shared.retrieval.base import IndexStatistics
 
@@ -18,29 +23,57 @@ SAMPLE_QUESTIONS = (
     "What does Northwind Health Plus cover that Northwind Standard does not?",
     "What does a Product Manager do?",
 )
+MAX_FILES = 500  # whose folders are listed
 SIGN_IN_PATH = "/.auth/login/aad?post_login_redirect_uri=/"
 
 
-def describe_app(exchange: Exchange) -> Json:
-    """Describe what acts here. Names and numbers are for a laptop or a signed-in user alone.
+def is_known(exchange: Exchange) -> bool:
+    """Return whether the caller may read names and numbers: on a laptop, or signed in."""
+    access = exchange.app.access
+    return access.single_user or access.get_user(exchange.call.headers).is_signed_in
 
-    Raises ChatErrors.
+
+async def list_folders(exchange: Exchange) -> tuple[str, ...]:
+    """Return the top folders of the first documents that the caller may see, if they are listed.
+
+    The category of a document is its top folder, unless its front matter names another.
     """
-    rag, app = exchange.rag, exchange.app
-    is_known = app.access.single_user or app.access.get_user(exchange.call.headers).is_signed_in
+    if not is_known(exchange):
+        return ()
+    access, app = exchange.app.access, exchange.app
+    user = access.get_user(exchange.call.headers)
+    files: tuple[str, ...] = ()
+    with suppress(ChatError):  # the page works without
+        async with app.lookups:
+            overrides = access.apply_filters(user, Overrides())
+            files = await exchange.rag.retriever.list_files(user, overrides, "", MAX_FILES)
+    folders = (decode_path(name).partition("/") for name in files)
+    return tuple(dict.fromkeys(folder for folder, slash, _ in folders if slash))
+
+
+def describe_app(exchange: Exchange, folders: tuple[str, ...] = ()) -> Json:
+    """Describe what acts here. Names and numbers are for callers that are known.
+
+    `folders` are those that a request can search alone. Raises ChatErrors.
+    """
+    rag, app, page = exchange.rag, exchange.app, exchange.app.config(PageConfig)
+    known = is_known(exchange)
     statistics = rag.retriever.statistics()
-    details = _details(rag, statistics) if is_known else {}
+    details = _details(rag, statistics) if known else {}
+    questions = {"examples": page.questions} if page.questions else {}
     return {
         "streamingEnabled": True,
         "showVectorOption": bool(statistics and statistics.has_vectors),
         "showSemanticRankerOption": bool(statistics and statistics.has_ranker),
         "showChatHistoryBrowser": True,
         "images": "images" not in rag.model.limits,
-        "memory": app.memory is not None and is_known,
-        "overrides": list(_overrides(rag, statistics, is_known)),
+        "memory": app.memory is not None and known,
+        "overrides": list(_overrides(rag, statistics, known, folders)),
         "routes": sorted(exchange.routes),
         "examples": [],
         **details,
+        **questions,
+        **({"title": page.title} if page.title else {}),
     }
 
 
@@ -53,7 +86,9 @@ def _details(rag: Rag, statistics: IndexStatistics | None) -> dict[str, Any]:
     return {**details, "index": index, "examples": examples}
 
 
-def _overrides(rag: Rag, statistics: IndexStatistics | None, is_known: bool) -> Iterator[Json]:
+def _overrides(
+    rag: Rag, statistics: IndexStatistics | None, known: bool, folders: tuple[str, ...]
+) -> Iterator[Json]:
     """Yield the main overrides that act here, with the type of their values."""
     yield {"name": "top", "type": "number", "minimum": 1, "maximum": 50}
     if "temperature" not in rag.model.limits:
@@ -66,11 +101,12 @@ def _overrides(rag: Rag, statistics: IndexStatistics | None, is_known: bool) -> 
     if statistics and statistics.has_images and "images" not in rag.model.limits:
         yield {"name": "use_gpt4v", "type": "boolean"}
     names = rag.models.model_names
-    if is_known and len(names) > 1:
+    if known and len(names) > 1:
         yield {"name": "model", "type": "choice", "values": names}
     yield {"name": "suggest_followup_questions", "type": "boolean"}
-    yield {"name": "include_category", "type": "text"}
-    yield {"name": "exclude_category", "type": "text"}
+    values = {"values": folders} if folders else {}
+    yield {"name": "include_category", "type": "text", **values}
+    yield {"name": "exclude_category", "type": "text", **values}
 
 
 def describe_sign_in(exchange: Exchange) -> Json:

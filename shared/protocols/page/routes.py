@@ -14,7 +14,8 @@ from shared.files.headers import matches_etag
 from shared.http.call import Reply, acceptable_values
 from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Handler, Route
-from shared.protocols.page.description import describe_app, describe_sign_in
+from shared.protocols.page.config import PageConfig
+from shared.protocols.page.description import describe_app, describe_sign_in, list_folders
 
 FOLDER = Path(__file__).parent / "static"
 MEDIA_TYPES = {
@@ -81,13 +82,6 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PageConfig:
-    """Whether the deployment has the page."""
-
-    enabled: bool = True
-
-
 NO_PAGE = "This deployment has no page (PAGE)."
 
 
@@ -124,7 +118,8 @@ def _reply(exchange: Exchange, asset: Asset) -> Reply:
 
 async def config(exchange: Exchange) -> Reply:
     """Answer with what the app can do here. Raises ChatErrors."""
-    return exchange.json_reply(await asyncio.to_thread(describe_app, exchange))
+    folders = await list_folders(exchange)
+    return exchange.json_reply(await asyncio.to_thread(describe_app, exchange, folders))
 
 
 async def auth_setup(exchange: Exchange) -> Reply:

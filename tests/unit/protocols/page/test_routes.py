@@ -15,15 +15,19 @@ import pytest
 
 from shared.app import ROUTES
 from shared.bootstrap.build import build
+from shared.domain.errors import Unavailable
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.http.auth import AccessPolicy
 from shared.models.router import Provider, Router
 from shared.protocols.exchange import App
 from shared.protocols.health import Health, HealthCheck
-from shared.protocols.page.routes import FOLDER, MEDIA_TYPES, PageConfig
+from shared.protocols.page.config import PageConfig
+from shared.protocols.page.routes import FOLDER, MEDIA_TYPES
 from shared.rag.flow import Rag
 from shared.retrieval.base import IndexStatistics
 from shared.settings import Settings
-from tests.support.calls import ANNA, SINGLE_USER, BufferedReply, Client, local_service
+from tests.support.calls import ANNA, BEN, SINGLE_USER, BufferedReply, Client, local_service
 from tests.support.fakes import FakeModel, FakeRetriever, make_rag
 from tests.support.servers import ROOT
 from tests.support.stores import sqlite_memory
@@ -235,8 +239,8 @@ def test_config_describes_what_the_app_can_do(tmp_path: Path) -> None:
             {"name": "use_gpt4v", "type": "boolean"},
             {"name": "model", "type": "choice", "values": ["a", "b"]},
             {"name": "suggest_followup_questions", "type": "boolean"},
-            {"name": "include_category", "type": "text"},
-            {"name": "exclude_category", "type": "text"},
+            {"name": "include_category", "type": "text", "values": ["plans"]},
+            {"name": "exclude_category", "type": "text", "values": ["plans"]},
         ],
         "routes": sorted(ROUTES),
         "examples": [],
@@ -250,6 +254,51 @@ def test_config_describes_what_the_app_can_do(tmp_path: Path) -> None:
 @pytest.mark.part("demo", "embedded-index", "conversations")
 def test_laptop_has_no_memory() -> None:
     assert Client(laptop(), {})("GET", "/config").json["memory"] is False
+
+
+@pytest.mark.part("demo", "embedded-index")
+def test_title_and_questions_of_the_settings_are_for_everybody() -> None:
+    settings = {"PAGE_TITLE": "Ask HR", "PAGE_QUESTIONS": '["How many days?", "Who?"]'}
+    laptop_config = Client(laptop(**settings), {})("GET", "/config").json
+    service = replace(laptop(**settings), access=AccessPolicy())
+    anonymous = Client(service, {})("GET", "/config").json
+
+    for config in (laptop_config, anonymous):
+        assert config["title"] == "Ask HR"
+        assert config["examples"] == ["How many days?", "Who?"]
+
+
+class FolderRetriever(FakeRetriever):
+    """A retriever over documents in folders, of which Ben may see one."""
+
+    async def list_files(
+        self, user: User, overrides: Overrides, after: str, limit: int
+    ) -> tuple[str, ...]:
+        assert bool(overrides.use_oid_security_filter) == user.is_signed_in
+        names = ("a.md", "no.%231/b.md", "plans/2026/c.md", "plans/d.md")
+        return names[:2] if user.oid == "ben" else names
+
+
+def categories(access: AccessPolicy, headers: Any) -> list[Any]:
+    service = local_service(make_rag(retriever=FolderRetriever()), access)
+    overrides = Client(service, headers)("GET", "/config").json["overrides"]
+    return [each.get("values") for each in overrides if each["name"].endswith("_category")]
+
+
+def test_folders_that_the_caller_may_see_are_offered_as_categories() -> None:
+    signed_in = AccessPolicy(sign_in=True)
+
+    assert categories(SINGLE_USER, {}) == [["no.#1", "plans"]] * 2
+    assert categories(signed_in, ANNA) == [["no.#1", "plans"]] * 2
+    assert categories(signed_in, BEN) == [["no.#1"]] * 2
+    assert categories(signed_in, {}) == [None] * 2
+    assert categories(AccessPolicy(), {}) == [None] * 2
+
+
+def test_config_is_complete_without_the_folders() -> None:
+    rag = make_rag(retriever=FakeRetriever(error=Unavailable()))
+
+    assert "include_category" in offered_overrides(rag)
 
 
 def test_page_preloads_each_of_its_modules() -> None:

@@ -1,0 +1,14 @@
+"""The settings of the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PageConfig:
+    """Whether the deployment has the page, and what the page says. Anybody may read it."""
+
+    enabled: bool = True
+    title: str | None = None  # None: the page's own, in its language
+    questions: tuple[str, ...] = ()  # for the first screen
