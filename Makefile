@@ -81,11 +81,14 @@ test-all: $(VENV)/.dev ## run all tests, and more requests in each fuzz test (FU
 # Chromium or Chrome, as it is installed.
 TEST_BROWSER ?= $(firstword $(wildcard $(addprefix /usr/bin/,chromium chromium-browser google-chrome)))
 
-test-browser: $(VENV)/.browser ## test the page in a browser (TEST_BROWSER=/path/to/chromium)
+# Firefox, if it is installed.
+TEST_FIREFOX ?= $(firstword $(wildcard $(addprefix /usr/bin/,firefox-esr firefox)))
+
+test-browser: $(VENV)/.browser ## test the page in a browser (TEST_BROWSER=/path/to/chromium TEST_FIREFOX=...)
 	@test -x "$(TEST_BROWSER)" || { echo "Install chromium, or say where one is: \
 	make test-browser TEST_BROWSER=/path/to/chromium"; exit 2; }
-	@test -d tests/clients/node_modules/axe-core || npm ci --prefix tests/clients --no-audit --no-fund
-	@TEST_BROWSER="$(TEST_BROWSER)" $(BIN)/python -m pytest tests/browser $(ARGS)
+	@test -d tests/clients/node_modules/puppeteer-core || npm ci --prefix tests/clients --no-audit --no-fund
+	@TEST_BROWSER="$(TEST_BROWSER)" TEST_FIREFOX="$(TEST_FIREFOX)" $(BIN)/python -m pytest tests/browser $(ARGS)
 
 test-model: $(VENV)/.model ## test the app over a real language model, a small one (300 MB, once)
 	@TEST_MODEL=1 $(BIN)/python -m pytest tests/model $(ARGS)

@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import BrowserContext, FilePayload, Page, Route, expect
 
-from tests.support.browser.page import VACATION, ask, last_answer
+from tests.support.browser.page import VACATION, ask, ask_and_wait, last_answer
 from tests.support.servers import Server
 
 
@@ -82,6 +82,12 @@ def test_answer_streams_and_can_be_stopped(page: Page, scripted: Server) -> None
     expect(page.get_by_role("button", name="Send")).to_be_visible()
 
 
+READ_HTML = """async () => {
+  const [item] = await navigator.clipboard.read();
+  return (await item.getType("text/html")).text();
+}"""
+
+
 def test_answer_can_be_copied(page: Page, scripted: Server) -> None:
     page.goto(scripted.url)
     ask(page, "say **one**")
@@ -89,6 +95,8 @@ def test_answer_can_be_copied(page: Page, scripted: Server) -> None:
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
 
     assert page.evaluate("navigator.clipboard.readText()") == "**one**"
+    html = page.evaluate(READ_HTML)
+    assert "<strong>one</strong>" in html
 
 
 def test_followup_questions_are_buttons(page: Page, samples: Server) -> None:
@@ -146,6 +154,32 @@ def test_image_can_be_removed_again(page: Page, scripted: Server) -> None:
         ask(page, "say nothing")
 
     assert sent.value.headers["content-type"] == "application/json"
+
+
+def test_image_of_another_kind_is_refused_with_a_sentence(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    expect(page.get_by_label("Ask a question")).to_be_enabled()
+    image = FilePayload(name="a.svg", mimeType="image/svg+xml", buffer=b"<svg/>")
+    page.locator("#image-file").set_input_files(image)
+
+    expect(page.get_by_text("An image must be PNG, JPEG, GIF or WebP.")).to_be_visible()
+    expect(page.locator("#image-preview")).to_be_hidden()
+
+
+def test_reopened_question_says_that_its_image_is_not_stored(page: Page, stored: Server) -> None:
+    page.goto(stored.url)
+    expect(page.get_by_role("button", name="Add image")).to_be_visible()
+    page.evaluate(DROP, ["#question", list(PIXEL), "drop"])
+    ask_and_wait(page, "say seen")
+    note = page.get_by_text("An image was sent with this question. It is not stored.")
+    expect(note).to_be_hidden()
+    with page.expect_request("**/chat/stream") as again:
+        page.get_by_role("button", name="Ask again").click()
+    expect(page.locator(".turn .retry")).to_be_visible()
+    page.reload()
+
+    assert again.value.headers["content-type"].startswith("multipart/form-data")
+    expect(note).to_be_visible()
 
 
 def test_demo_model_is_offered_no_images(page: Page, samples: Server) -> None:

@@ -3,7 +3,7 @@
 import { readAddress, setAddress } from "./address.js";
 import { Chat } from "./chat.js";
 import { hasRoute, readConfig, readKey, readSetup, RequestError, ROUTES, setKey } from "./client.js";
-import { focusComposer, startComposer } from "./composer.js";
+import { focusComposer, restoreFocus, startComposer } from "./composer.js";
 import { closeDrawer, showConversations } from "./conversations.js";
 import { makeButton, makeItem, showNotice } from "./elements.js";
 import { explainFailure } from "./errors.js";
@@ -31,7 +31,7 @@ function start() {
   chat = new Chat(remembers, options, {
     failed,
     changed: () => conversations?.load(),
-    ended: () => document.activeElement === document.body && focusComposer(),
+    focusLost: restoreFocus,
   });
   if (remembers) {
     conversations = showConversations({

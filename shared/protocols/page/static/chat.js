@@ -18,7 +18,7 @@ export class Chat {
   /**
    * `remembers`: whether conversations are stored. `options()` returns the overrides. `handlers` react
    * to `failed(failure, retry)`, `changed()`, for another conversation or name in the store, and
-   * `ended()`, the end of an answer.
+   * `focusLost()`, when the element with the focus may be gone.
    */
   constructor(remembers, options, handlers) {
     Object.assign(this, { remembers, options, handlers, turns: [], id: null, controller: null });
@@ -95,6 +95,7 @@ export class Chat {
     turn.versions = [...earlier, turn];
     for (const version of earlier) version.versions = turn.versions;
     this.#show(old, turn);
+    this.handlers.focusLost();
     await this.#answer(turn, earlier.findLast(({ isStored }) => isStored));
   }
 
@@ -143,7 +144,7 @@ export class Chat {
       this.#showBusy();
     });
     this.storing = this.#store(turn, old, ended).catch(() => {}).then(() => this.#showBusy());
-    this.handlers.ended();
+    this.handlers.focusLost();
   }
 
   async #receive(turn, signal) {

@@ -45,9 +45,18 @@ export function startComposer({ images, send }) {
   focusComposer();
 }
 
-/** Puts the focus where the next question is written, unless the person is somewhere else. */
+/** Puts the focus where the next question is written; on a touch screen, whose keyboard that would
+ * open, on the last turn. */
 export function focusComposer() {
-  question.focus({ preventScroll: true });
+  const target = matchMedia("(pointer: coarse)").matches ? find("#turns > :last-child") ?? find("main") : question;
+  if (target !== question) target.tabIndex = -1;
+  target.focus({ preventScroll: true });
+}
+
+/** Puts it there if what had the focus is gone. */
+export function restoreFocus() {
+  const { activeElement: element } = document;
+  if (element === document.body || !element.checkVisibility()) focusComposer();
 }
 
 function resize() {
