@@ -309,3 +309,40 @@ def test_list_is_used_by_keyboard_alone(page: Page, stored: Server, width: int) 
     page.keyboard.press("Enter")
 
     expect(page.locator(".turn .words")).to_have_text("Why?")
+
+
+def test_answer_is_stored_if_another_conversation_is_begun(page: Page, stored: Server) -> None:
+    page.goto(stored.url)
+    ask(page, "say half of it; wait for a change of mind")
+    expect(page.locator(".turn .text")).to_have_text("half of it")
+    id = current_id(page)
+    page.get_by_role("button", name="New chat").click()
+    ask_and_wait(page, "say the other")
+
+    question = "say half of it; wait for a change of mind"
+    assert stored_turns(stored, id) == [(question, "half of it", "stopped")]
+
+
+def test_deleted_conversation_stays_away_while_the_list_is_read_again(
+    page: Page, stored: Server
+) -> None:
+    store(stored, "Doomed", ("Why?", "So."))
+    page.goto(stored.url)
+    open_conversation(page, "Doomed")
+    expect(page.locator(".turn")).to_have_count(1)
+    act(page, "Doomed", "Delete")
+    ask_and_wait(page, "say a new one is listed")
+
+    expect(entry(page, "say a new one is listed")).to_be_visible()
+    expect(entry(page, "Doomed")).to_have_count(0)
+
+
+def test_undo_is_within_reach_on_a_phone(page: Page, stored: Server) -> None:
+    store(stored, "Phone", ("Why?", "So."))
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto(stored.url)
+    open_list(page)
+    act(page, "Phone", "Delete")
+    page.get_by_role("button", name="Undo").click()
+
+    expect(entry(page, "Phone")).to_be_visible()

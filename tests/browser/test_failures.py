@@ -184,6 +184,9 @@ def test_sign_in_is_where_the_platform_says(page: Page, samples: Server) -> None
     ask(page, VACATION)
     page.wait_for_url("**/.auth/login/aad?post_login_redirect_uri=/")
     page.evaluate("window.violations = []")
+    page.goto(samples.url)  # as the platform does after the sign-in
+
+    expect(page.get_by_label("Ask a question")).to_have_value(VACATION)
 
 
 def test_wrong_settings_are_told_at_start(page: Page, scripted: Server) -> None:

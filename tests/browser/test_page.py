@@ -283,3 +283,74 @@ def test_nothing_is_offered_without_its_route(
         "Open the document": page.get_by_role("link", name="Open the document"),
     }
     assert {each for each, button in offered.items() if button.is_visible()} == {*offered} - {name}
+
+
+def test_sources_that_the_answer_does_not_cite_are_shown(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    ask_and_wait(page, "say nothing of it; deductible")
+    expect(page.locator(".citations")).to_be_hidden()
+    page.get_by_text(re.compile(r"Sources found \(\d+\)")).click()
+    page.locator(".passages button").first.click()
+
+    expect(page.get_by_role("complementary").locator("blockquote")).not_to_be_empty()
+    page.get_by_role("button", name="Next source").click()
+    heading = page.get_by_role("complementary").get_by_role("heading")
+    expect(heading).to_have_text(page.locator(".passages button").nth(1).inner_text())
+
+
+def test_draft_survives_a_reload(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    page.get_by_label("Ask a question").fill("half a thought")
+    page.reload()
+    expect(page.get_by_label("Ask a question")).to_have_value("half a thought")
+    ask_and_wait(page, "say sent")
+    page.reload()
+
+    expect(page.get_by_label("Ask a question")).to_have_value("")
+
+
+def test_keys_stop_an_answer_and_edit_the_last_question(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    ask(page, "say begun; wait for a key")
+    expect(page.locator(".turn .text")).to_have_text("begun")
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("You stopped this answer.")).to_be_visible()
+    page.keyboard.press("ArrowUp")
+
+    expect(page.get_by_label("Edit the question")).to_be_focused()
+
+
+def test_text_copied_with_a_picture_of_it_is_pasted_as_text(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    expect(page.get_by_label("Ask a question")).to_be_enabled()
+    prevented = page.evaluate(
+        """(bytes) => {
+          const data = new DataTransfer();
+          data.items.add(new File([new Uint8Array(bytes)], "a.png", { type: "image/png" }));
+          data.setData("text/plain", "a cell");
+          const event = new ClipboardEvent("paste", {
+            bubbles: true, cancelable: true, clipboardData: data,
+          });
+          return !document.querySelector("#question").dispatchEvent(event);
+        }""",
+        list(PIXEL),
+    )
+
+    assert not prevented
+    expect(page.locator("#image-preview")).to_be_hidden()
+
+
+def test_models_are_offered_by_their_own_names(page: Page, samples: Server) -> None:
+    def offer_models(handler: Route) -> None:
+        config = handler.fetch().json()
+        models = ["DeepSeek-R1", "text", "gpt_4o"]
+        config["overrides"].append({"name": "model", "type": "choice", "values": models})
+        handler.fulfill(json=config)
+
+    page.route("**/config", offer_models)
+    page.goto(samples.url)
+    page.get_by_role("button", name="Options").click()
+    page.get_by_label("Model").select_option("DeepSeek-R1")
+
+    expect(page.locator("#active-options")).to_contain_text("Model: DeepSeek-R1")
+    expect(page.locator("#model")).to_have_text("DeepSeek-R1")

@@ -154,3 +154,58 @@ def test_retry_of_a_failed_question_leaves_no_empty_version(page: Page, scripted
 
     expect(page.locator(".turn .text")).to_have_text("back")
     expect(page.locator(".versions")).to_be_hidden()
+
+
+def test_versions_of_an_earlier_turn_can_be_paged_there_and_back(
+    page: Page, stored: Server
+) -> None:
+    page.goto(stored.url)
+    ask_and_wait(page, "say one")
+    edit(page, "say two")
+    for number in range(3):
+        ask_and_wait(page, f"say later {number}")
+    page.reload()
+    first = page.locator(".turn").first
+    first.get_by_role("button", name="Previous version").click()
+    expect(first.locator(".text")).to_have_text("one")
+    expect(first.get_by_role("button", name="Edit")).to_be_hidden()
+    first.get_by_role("button", name="Next version").click()
+
+    expect(first.locator(".text")).to_have_text("two")
+
+
+def test_new_chat_during_an_edited_answer_keeps_both_versions(page: Page, stored: Server) -> None:
+    page.goto(stored.url)
+    ask_and_wait(page, "say original")
+    address = page.url
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Edit the question").fill("say changed; wait for a new chat")
+    page.keyboard.press("Enter")
+    expect(page.locator(".turn .text")).to_have_text("changed")
+    page.get_by_role("button", name="New chat").click()
+    ask_and_wait(page, "say something else")
+    page.goto(address)
+
+    expect(page.locator(".turn .text")).to_have_text("changed")
+    page.get_by_role("button", name="Previous version").click()
+    expect(page.locator(".turn .text")).to_have_text("original")
+
+
+def test_new_chat_before_an_edited_answer_begins_replaces_nothing(
+    page: Page, stored: Server
+) -> None:
+    page.goto(stored.url)
+    ask_and_wait(page, "say it remains")
+    address = page.url
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Edit the question").fill("say never; open as held for ever")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Searching")).to_be_visible()
+    with page.expect_response(lambda response: response.request.method == "PUT"):
+        page.get_by_role("button", name="New chat").click()
+    ask_and_wait(page, "say something else")
+    page.goto(address)
+    expect(page.locator(".turn .words")).to_have_text("say it remains")
+    ask_and_wait(page, "list questions")
+
+    expect(page.locator(".turn .text").last).to_have_text("say it remains")

@@ -6,11 +6,11 @@ export function readAddress() {
   return { id: values.get("c"), turn: Number(values.get("turn")) || 0 };
 }
 
-/** Returns the address of a conversation, or of one of its turns. */
+/** Returns the whole address of a conversation, or of one of its turns; without an id, of a new one. */
 export function addressOf(id, turn = 0) {
   const values = new URLSearchParams(id ? { c: id } : {});
   if (turn) values.set("turn", turn);
-  return `${location.pathname}${id ? `#${values}` : ""}`;
+  return `${location.origin}${location.pathname}${id ? `#${values}` : ""}`;
 }
 
 /** Shows another address: as a step that Back undoes, or instead of the present one. */

@@ -3,7 +3,7 @@
 import { readAddress, setAddress } from "./address.js";
 import { Chat } from "./chat.js";
 import { hasRoute, readConfig, readKey, readSetup, RequestError, ROUTES, setKey } from "./client.js";
-import { focusComposer, restoreFocus, startComposer } from "./composer.js";
+import { focusComposer, restoreFocus, setDraft, startComposer } from "./composer.js";
 import { closeDrawer, showConversations } from "./conversations.js";
 import { makeButton, makeItem, showNotice } from "./elements.js";
 import { explainFailure } from "./errors.js";
@@ -20,12 +20,13 @@ let conversations = null;
 let opening = ""; // the id of the conversation that is being read
 
 applyTheme();
+restoreAddress();
 const [config] = await Promise.all([readConfig().catch(() => null), loadLanguage()]);
 
 function start() {
   const remembers = config.memory && hasRoute(ROUTES.conversations);
-  const options = startOptions(config.overrides, () => {
-    showWelcome();
+  const options = startOptions(config.overrides, ({ model }) => {
+    showWelcome(model);
     conversations?.draw();
   });
   chat = new Chat(remembers, options, {
@@ -36,11 +37,10 @@ function start() {
   if (remembers) {
     conversations = showConversations({
       open: openConversation,
-      current: () => chat.id,
+      current: () => opening || chat.id,
       isFree: startNew,
     });
   }
-  showWelcome();
   startComposer({ images: config.images, send });
   find("#new-chat").addEventListener("click", startNew);
   addEventListener("popstate", openAddress);
@@ -49,7 +49,7 @@ function start() {
   return openAddress();
 }
 
-function send(question, image) {
+function send(question, image = null) {
   if (chat.controller || opening) return false;
   chat.ask(question, image);
   return true;
@@ -69,6 +69,8 @@ async function openConversation(id, place = 0) {
   if (id === chat.id && !opening && !place) return;
   setAddress(id);
   opening = id;
+  conversations.draw();
+  find("#turns").setAttribute("aria-busy", "true");
   try {
     const turns = await readConversation(id);
     if (opening === id) chat.open(id, turns, place); // no other one was opened meanwhile
@@ -76,6 +78,7 @@ async function openConversation(id, place = 0) {
     if (opening === id) showMissing(failure);
   }
   if (opening === id) opening = "";
+  find("#turns").removeAttribute("aria-busy");
   conversations.draw();
 }
 
@@ -94,7 +97,7 @@ async function openAddress() {
   conversations?.draw();
 }
 
-function showWelcome() {
+function showWelcome(chosenModel) {
   const { model, index, examples, title } = config;
   const sentences = [];
   if (model) sentences.push(model === "demo" ? translate("runningDemo") : translate("runningModel", { model }));
@@ -103,19 +106,29 @@ function showWelcome() {
     sentences.push(translate(kind, index));
   }
   document.title = find("h1").textContent = title || translate("title");
-  find("#model").textContent = model ?? "";
+  find("#model").textContent = chosenModel ?? model ?? "";
   find("#running").textContent = sentences.join(" ");
   find("#examples").replaceChildren(...examples.map(makeExample));
   find("#next-steps").hidden = !index?.isSamples;
 }
 
 function makeExample(text) {
-  return makeItem(makeButton({ textContent: text, dir: "auto" }, () => chat.ask(text)));
+  return makeItem(makeButton({ textContent: text, dir: "auto" }, () => send(text)));
 }
 
-async function failed({ kind }, retry) {
+async function failed({ kind }, turn, retry) {
   if (kind === "key") askForKey(retry);
-  else if (kind === "sign-in") location.href = (await readSetup()).signInPath;
+  if (kind !== "sign-in") return;
+  setDraft(turn.question);
+  sessionStorage.setItem("address", location.hash);
+  location.href = (await readSetup()).signInPath;
+}
+
+/** Goes back to the conversation that was shown before a sign-in. */
+function restoreAddress() {
+  const address = sessionStorage.getItem("address");
+  sessionStorage.removeItem("address");
+  if (address && !location.hash) history.replaceState(null, "", address);
 }
 
 function askForKey(retry) {
@@ -147,6 +160,7 @@ function showToEnd() {
 }
 
 addEventListener("scroll", showToEnd, { passive: true });
+new ResizeObserver(showToEnd).observe(find("main"));
 toEnd.addEventListener("click", () => {
   scrollTo({ top: document.body.scrollHeight });
   focusComposer();

@@ -12,12 +12,13 @@ import { Turn } from "./turn.js";
 const list = document.querySelector("#turns");
 const welcome = document.querySelector("#welcome");
 const [sendButton, stopButton, saveButton] = ["#send", "#stop", "#save"].map((id) => document.querySelector(id));
+const NEAR = 24; // pixels from the end, where the page follows an answer
 const MAX_NAME_LENGTH = 100; // characters of a question that become the name of a conversation
 
 export class Chat {
   /**
    * `remembers`: whether conversations are stored. `options()` returns the overrides. `handlers` react
-   * to `failed(failure, retry)`, `changed()`, for another conversation or name in the store, and
+   * to `failed(failure, turn, retry)`, `changed()`, for another conversation or name in the store, and
    * `focusLost()`, when the element with the focus may be gone.
    */
   constructor(remembers, options, handlers) {
@@ -33,16 +34,17 @@ export class Chat {
     };
     stopButton.addEventListener("click", () => this.controller?.abort());
     saveButton.addEventListener("click", () => this.#save());
-    addEventListener("pagehide", () => this.#leave());
+    addEventListener("pagehide", () => this.#abandon({ keepalive: true }));
+    addEventListener("pageshow", ({ persisted }) => persisted && location.reload()); // its answer was ended
     this.#showBusy();
   }
 
   /** Begins another conversation, or shows a stored one, at the end or at one of its turns, from 1. */
   open(id = null, storedTurns = [], place = 0) {
-    this.controller?.abort();
+    this.storing = Promise.all([this.storing, this.#abandon()]);
     closeSource();
     stopSpeaking();
-    Object.assign(this, { id, turns: [], controller: null });
+    Object.assign(this, { id, turns: [] });
     list.replaceChildren();
     let replaced = [];
     for (const [number, stored] of storedTurns.entries()) {
@@ -56,6 +58,7 @@ export class Chat {
       this.turns.push(turn);
       list.append(turn.element);
     }
+    for (const turn of this.turns) this.#showActions(turn);
     welcome.hidden = this.turns.length > 0;
     this.#showBusy();
     const target = this.turns[place - 1];
@@ -69,7 +72,6 @@ export class Chat {
     turn.setSources(sources);
     turn.view.append(text);
     turn.end(ended || (text.trim() ? "" : "stopped"));
-    turn.showActions({ isLast: false, busy: false, hasAddress: true });
     return turn;
   }
 
@@ -104,6 +106,7 @@ export class Chat {
     turn.element.replaceWith(version.element);
     closeSource();
     this.#showBusy();
+    this.#showActions(version);
   }
 
   #request(turn) {
@@ -124,14 +127,14 @@ export class Chat {
   /** `old` is the stored version that this one replaces, if there is one. */
   async #answer(turn, old = null) {
     const controller = new AbortController();
-    this.controller = controller;
+    const marking = this.storing.then(() => old && this.#mark(this.id, old, true));
+    Object.assign(this, { controller, answering: { turn, old, marking } });
     this.#showBusy();
     turn.wait("searching");
     scrollToEnd();
     let ended = "failed";
     try {
-      await this.storing;
-      if (old) await this.#mark(old, true);
+      await marking;
       ended = await this.#receive(turn, controller.signal);
     } catch (error) {
       ended = error.name === "AbortError" ? "stopped" : "failed";
@@ -178,7 +181,7 @@ export class Chat {
     if (!(error instanceof RequestError)) console.error(error);
     if (failure.status === 404 && this.id) this.#forget();
     keepEndInView(() => turn.fail(failure));
-    this.handlers.failed(failure, () => this.#replace(turn, turn.question));
+    this.handlers.failed(failure, turn, () => this.#replace(turn, turn.question));
   }
 
   /** The conversation was deleted elsewhere: the next question begins another, with these turns. */
@@ -190,48 +193,46 @@ export class Chat {
 
   /** Stores what the app has not stored, and undoes or completes the replacement of `old`. */
   async #store(turn, old, ended) {
-    if (!this.id) return;
     const { id } = this;
+    if (!id) return;
     if (!turn.hasBegun) {
-      if (old) await this.#mark(old, false);
+      if (old) await this.#mark(id, old, false);
       return;
     }
-    if (!turn.isStored) await this.#storePart(turn, ended);
+    if (!turn.isStored) await storePart(id, turn, ended);
     if (old && this.turns[0] === turn && (await renameFirst(id, old.question, turn.question))) {
       this.handlers.changed();
     }
   }
 
-  async #storePart(turn, ended, options) {
-    const { question, view, sources, images } = turn;
-    turn.id = await storeTurn(this.id, { question, text: view.text, sources, ended, images }, options);
-    turn.isStored = true;
-  }
-
   /** Marks a stored turn as replaced, so that the model no longer gets it, or not. */
-  async #mark(turn, replaced) {
-    if (!this.id || !turn.isStored) return;
+  async #mark(id, turn, replaced, options) {
+    if (!id || !turn.isStored) return;
     if (!turn.id) {
-      const newest = await readNewest(this.id);
+      const newest = await readNewest(id);
       if (newest?.question !== turn.question) return; // another device has added turns
       turn.id = newest.id;
     }
     const { sources, ended, images } = turn;
-    await markTurn(turn.id, { sources, ended, images, replaced });
+    await markTurn(turn.id, { sources, ended, images, replaced }, options);
   }
 
-  /** Stores what has come of an answer when the page is closed or reloaded. */
-  #leave() {
-    const turn = this.turns.at(-1);
-    if (!this.controller || !turn.hasBegun || !this.id) return;
+  /** Ends an answer because another conversation is opened, or the page is left; stores what has come. */
+  async #abandon(options) {
+    if (!this.controller) return;
+    const { id, answering: { turn, old, marking } } = this;
     this.controller.abort();
     this.controller = null;
-    this.#storePart(turn, "stopped", { keepalive: true }).catch(() => {});
+    if (!id) return;
+    const work = turn.hasBegun
+      ? storePart(id, turn, "stopped", options)
+      : marking.then(() => old && this.#mark(id, old, false, options));
+    await work.catch(() => {}); // offline: the turn is lost
   }
 
   async #copyAddress(turn) {
     const address = addressOf(this.id, this.turns.indexOf(turn) + 1);
-    await navigator.clipboard.writeText(new URL(address, location.href).href);
+    await navigator.clipboard.writeText(address);
     showDone(turn.part(".link"), translate("copied"));
   }
 
@@ -245,11 +246,19 @@ export class Chat {
     stopButton.hidden = !busy;
     sendButton.hidden = busy;
     saveButton.hidden = !this.turns.length;
-    const hasAddress = this.id !== null;
-    for (const turn of this.turns.slice(-2)) { // the turns before have lost theirs already
-      turn.showActions({ isLast: turn === this.turns.at(-1), busy, hasAddress });
-    }
+    for (const turn of this.turns.slice(-2)) this.#showActions(turn); // those before have lost theirs
   }
+
+  #showActions(turn) {
+    const [isLast, busy] = [turn === this.turns.at(-1), this.controller !== null];
+    turn.showActions({ isLast, busy, hasAddress: this.id !== null });
+  }
+}
+
+async function storePart(id, turn, ended, options) {
+  const { question, view, sources, images } = turn;
+  turn.id = await storeTurn(id, { question, text: view.text, sources, ended, images }, options);
+  turn.isStored = true;
 }
 
 /** Renames a conversation after its new first question, unless a person has named it. Returns whether. */
@@ -264,7 +273,7 @@ async function renameFirst(id, question, newQuestion) {
 function keepEndInView(grow) {
   const { scrollTop, clientHeight, scrollHeight } = document.documentElement;
   grow();
-  if (scrollTop + clientHeight > scrollHeight - 80) scrollToEnd();
+  if (scrollTop + clientHeight > scrollHeight - NEAR) scrollToEnd();
 }
 
 function scrollToEnd() {

@@ -14,8 +14,7 @@ export function startComposer({ images, send }) {
   const submit = () => {
     const text = question.value.trim();
     if (!text || !send(text, image)) return;
-    question.value = "";
-    resize();
+    setDraft("");
     setImage(null);
   };
   composer.addEventListener("submit", (event) => {
@@ -23,11 +22,16 @@ export function startComposer({ images, send }) {
     submit();
   });
   question.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    submit();
+    if (event.isComposing) return;
+    if (event.key === "Escape") find("#stop").click();
+    else if (event.key === "ArrowUp" && !question.value) editLast(event);
+    else if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      submit();
+    }
   });
-  question.addEventListener("input", resize);
+  question.addEventListener("input", () => setDraft(question.value));
+  setDraft(sessionStorage.getItem("draft") ?? "");
   find("#image-preview button").addEventListener("click", () => {
     setImage(null);
     focusComposer();
@@ -59,14 +63,26 @@ export function restoreFocus() {
   if (element === document.body || !element.checkVisibility()) focusComposer();
 }
 
-function resize() {
+function editLast(event) {
+  const button = [...document.querySelectorAll(".turn .edit")].at(-1);
+  if (!button?.checkVisibility()) return;
+  event.preventDefault();
+  button.click();
+}
+
+/** Sets the question that is being written; it survives a reload and a sign-in. */
+export function setDraft(text) {
+  if (text) sessionStorage.setItem("draft", text);
+  else sessionStorage.removeItem("draft");
+  if (question.value !== text) question.value = text;
   question.style.height = "auto";
   question.style.height = `${question.scrollHeight}px`;
 }
 
 function takeImage(event, transfer, images) {
   const [file] = transfer?.files ?? [];
-  if (!file) return;
+  // What is copied in a table or a text program is text with a picture of it.
+  if (!file || transfer.types.includes("text/plain")) return;
   event.preventDefault(); // the browser would leave the page for the file
   if (images) setImage(file);
 }

@@ -18,6 +18,7 @@ const PERIODS = [["today", 0], ["yesterday", 1], ["lastWeek", 7], ["lastMonth", 
 
 let entries = []; // those that were loaded, the newest first: `id`, `name`, `created`
 let position = 0; // of the next page, 0 if there is none
+const deleted = new Set(); // the ids of those whose deletion can still be undone
 let actions = null;
 
 /**
@@ -66,7 +67,7 @@ async function attempt(request) {
 
 function shownEntries() {
   const wanted = search.value.trim().toLocaleLowerCase();
-  return entries.filter(({ name, isDeleted }) => !isDeleted && name.toLocaleLowerCase().includes(wanted));
+  return entries.filter(({ id, name }) => !deleted.has(id) && name.toLocaleLowerCase().includes(wanted));
 }
 
 /** Shows the list as it is known; the entry with the focus keeps it. */
@@ -136,7 +137,7 @@ function editName(entry, item) {
 
 /** Deletes a conversation when it can no longer be undone: after some seconds, or when the page closes. */
 function removeEntry(entry) {
-  entry.isDeleted = true;
+  deleted.add(entry.id);
   const next = entries[entries.indexOf(entry) + 1];
   const isCurrent = actions.current() === entry.id;
   if (isCurrent) actions.isFree();
@@ -149,7 +150,7 @@ function removeEntry(entry) {
     label: translate("undo"),
     action: () => {
       removeEventListener("pagehide", close);
-      entry.isDeleted = false;
+      deleted.delete(entry.id);
       draw();
       focusEntry(entry.id);
       if (isCurrent) actions.open(entry.id);
@@ -159,8 +160,8 @@ function removeEntry(entry) {
       const isGone = await attempt(() => deleteConversation(entry.id).catch((failure) => {
         if (failure.status !== 404) throw failure; // deleted elsewhere
       }));
-      if (isGone) entries = entries.filter((each) => each !== entry);
-      else entry.isDeleted = false;
+      if (isGone) entries = entries.filter(({ id }) => id !== entry.id);
+      deleted.delete(entry.id);
       draw();
     },
   });

@@ -58,6 +58,7 @@ export function makeItem(...children) {
 }
 
 const notice = document.querySelector("#notice");
+const NOTICE_SECONDS = 8;
 let [timer, expire] = [0, () => {}];
 
 /**
@@ -66,7 +67,8 @@ let [timer, expire] = [0, () => {}];
  */
 export function showNotice(sentence, { label = "", action = () => {}, expired = () => {} } = {}) {
   closeNotice();
-  [notice.querySelector("span").textContent, notice.hidden] = [sentence, false];
+  notice.querySelector("span").textContent = sentence;
+  notice.showPopover();
   const button = notice.querySelector("button");
   [button.textContent, button.hidden] = [label, !label];
   button.onclick = () => {
@@ -75,23 +77,39 @@ export function showNotice(sentence, { label = "", action = () => {}, expired = 
     action();
   };
   expire = expired;
-  timer = setTimeout(closeNotice, 8000);
+  startTimer();
 }
+
+function startTimer() {
+  clearTimeout(timer);
+  timer = setTimeout(closeNotice, NOTICE_SECONDS * 1000);
+}
+
+// Who is about to use what it offers has the time to.
+for (const kind of ["pointerenter", "focusin"]) notice.addEventListener(kind, () => clearTimeout(timer));
+for (const kind of ["pointerleave", "focusout"]) notice.addEventListener(kind, startTimer);
 
 /** Closes the notice; what it offered is no longer offered. */
 export function closeNotice() {
   clearTimeout(timer);
-  notice.hidden = true;
+  if (notice.matches(":popover-open")) notice.hidePopover();
   const last = expire;
   expire = () => {};
   last();
 }
 
-/** Shows how many seconds are left, if there are any, by `sentence(seconds)`. */
+/** Shows how many seconds are left by `sentence(seconds)`; a screen reader hears the first and the last. */
 export function countDown(element, seconds, sentence) {
-  element.textContent = sentence(seconds);
-  if (seconds <= 0) return;
-  setTimeout(() => element.isConnected && countDown(element, seconds - 1, sentence), 1000);
+  const heard = makeElement("span", { className: "hidden", textContent: sentence(seconds) });
+  const shown = makeElement("span", { textContent: sentence(seconds) });
+  shown.setAttribute("aria-hidden", "true");
+  element.replaceChildren(heard, shown);
+  const timer = setInterval(() => {
+    seconds -= 1;
+    shown.textContent = sentence(seconds);
+    if (seconds <= 0) element.textContent = sentence(0);
+    if (seconds <= 0 || !element.isConnected) clearInterval(timer);
+  }, 1000);
 }
 
 /** Saves a text as a file of the person's downloads. */
@@ -101,9 +119,9 @@ export function saveFile(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** Copies Markdown, and the HTML of `element` for programs that paste formatted text. */
-export async function copyText(text, element) {
-  const html = new Blob([element.innerHTML], { type: "text/html" });
+/** Copies Markdown, and HTML for programs that paste formatted text. Throws where a page may not. */
+export async function copyText(text, markup) {
+  const html = new Blob([markup], { type: "text/html" });
   const plain = new Blob([text], { type: "text/plain" });
   await navigator.clipboard.write([new ClipboardItem({ "text/plain": plain, "text/html": html })]);
 }

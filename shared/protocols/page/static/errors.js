@@ -13,8 +13,10 @@ const SENTENCES = {
 
 /** Shows a failed request in an element; the seconds to wait count down. */
 export function showFailure(element, failure) {
-  const sentence = document.createElement("span");
-  countDown(sentence, failure.kind === "busy" ? failure.seconds : 0, (seconds) => explain(failure, seconds));
+  const sentence = makeElement("span", { textContent: explain(failure, failure.seconds) });
+  if (failure.kind === "busy" && failure.seconds) {
+    countDown(sentence, failure.seconds, (seconds) => explain(failure, seconds));
+  }
   element.replaceChildren(sentence);
   // The app's own sentences are in English.
   if (failure.message) {

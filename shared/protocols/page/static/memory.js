@@ -50,8 +50,8 @@ export async function storeTurn(id, { question, text, ...info }, options) {
 }
 
 /** Marks a stored turn as replaced by the next one, or not. */
-export function markTurn(turnId, info) {
-  return writeJson(`${MEMORY}/message/${turnId}`, "PUT", { additional_info: fit(info) });
+export function markTurn(turnId, info, options) {
+  return writeJson(`${MEMORY}/message/${turnId}`, "PUT", { additional_info: fit(info) }, options);
 }
 
 /** Returns the newest stored turn of a conversation, parsed, or undefined. */

@@ -2,16 +2,16 @@
 
 import { makeButton, makeElement, makeItem } from "./elements.js";
 import { applyTheme, readPreference, storePreference } from "./preferences.js";
-import { LANGUAGES, loadLanguage, translate } from "./text.js";
+import { hasSentence, LANGUAGES, loadLanguage, translate } from "./text.js";
 
 const find = (selector) => document.querySelector(selector);
 const [dialog, fields, active] = ["#options", "#option-fields", "#active-options"].map(find);
 const [theme, language] = ["#theme", "#language"].map(find);
-let [overrides, onLanguage] = [[], () => {}];
+let [overrides, onChange] = [[], () => {}];
 
-/** Fills the dialog; `changed()` is called for another language. Returns a function that reads the overrides. */
+/** Fills the dialog; `changed()` is called for another value or language. Returns a function that reads the overrides. */
 export function startOptions(offered, changed) {
-  [overrides, onLanguage] = [offered, changed];
+  [overrides, onChange] = [offered, changed];
   language.append(...Object.entries(LANGUAGES).map(([tag, name]) => new Option(name, tag)));
   [theme.value, language.value] = [readPreference("theme") ?? "", readPreference("language") ?? ""];
   const stored = readPreference("options") ?? {};
@@ -54,7 +54,7 @@ function makeField({ name, type, values, minimum, maximum }, value) {
 }
 
 /** Values such as `hybrid` have a name; those of a deployment, such as models, are names. */
-const nameOf = (value) => translate(`value_${value}`).replace(/^value_/, "");
+const nameOf = (value) => (hasSentence(`value_${value}`) ? translate(`value_${value}`) : String(value));
 
 const inputOf = (name) => fields.querySelector(`[name="${name}"]`);
 
@@ -94,6 +94,7 @@ function showActive() {
   }));
   active.hidden = !set.length;
   storePreference("options", set.length ? readOptions() : null);
+  onChange(readOptions());
 }
 
 function reset(name) {
@@ -117,5 +118,4 @@ language.addEventListener("change", async () => {
   const values = readOptions();
   await loadLanguage();
   draw((name) => values[name]);
-  onLanguage();
 });

@@ -33,6 +33,9 @@ export function translate(name, values = {}) {
   return sentence.replace(/\{(\w+)\}/g, (_, key) => values[key] ?? "");
 }
 
+/** Returns whether there is a sentence of this name. */
+export const hasSentence = (name) => name in sentences;
+
 /** Fills in the words of all elements below `root` that name one. */
 function fillIn(root) {
   for (const element of root.querySelectorAll("[data-text]")) {

@@ -2,7 +2,7 @@
 
 import { AnswerView } from "./answer.js";
 import { hasRoute, ROUTES, sendRating } from "./client.js";
-import { copyText, makeButton, makeElement, makeItem, showDone } from "./elements.js";
+import { copyText, makeButton, makeElement, makeItem, showDone, showNotice } from "./elements.js";
 import { showFailure } from "./errors.js";
 import { readableName, showSource } from "./source.js";
 import { canSpeak, speak } from "./speech.js";
@@ -45,10 +45,7 @@ export class Turn {
     connect(".edit", () => this.#edit(true));
     connect(".cancel", () => this.#edit(false));
     connect(".retry", () => this.actions.repeat(this));
-    connect(".copy", async () => {
-      await copyText(this.view.text, this.part(".text"));
-      showDone(this.part(".copy"), translate("copied"));
-    });
+    connect(".copy", () => this.#copy());
     connect(".link", () => this.actions.link(this));
     connect(".speak", () => speak(this.part(".speak"), this.part(".text")));
     connect(".continue", () => this.actions.ask(translate("continueQuestion")));
@@ -66,8 +63,12 @@ export class Turn {
       this.actions.edit(this, text);
     });
     this.part("textarea").addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.#edit(false);
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      if (event.isComposing) return;
+      if (event.key === "Escape") {
+        event.stopPropagation(); // the panel of a source stays
+        this.#edit(false);
+      }
+      if (event.key !== "Enter" || event.shiftKey) return;
       event.preventDefault();
       this.part(".edit-form").requestSubmit();
     });
@@ -81,6 +82,19 @@ export class Turn {
     if (!opens) return this.part(".edit").focus();
     this.part("textarea").value = this.question;
     this.part("textarea").focus();
+  }
+
+  async #copy() {
+    const copied = this.part(".text").cloneNode(true);
+    for (const link of copied.querySelectorAll("a.citation")) link.replaceWith(`[${link.textContent}]`);
+    const sources = this.view.used.map((name, place) => `[${place + 1}] ${readableName(name)}`);
+    copied.append(...sources.map((textContent) => makeElement("p", { textContent })));
+    try {
+      await copyText(this.view.text, copied.innerHTML);
+      showDone(this.part(".copy"), translate("copied"));
+    } catch {
+      showNotice(translate("errorCopy"));
+    }
   }
 
   #showVersion(step) {
@@ -105,7 +119,8 @@ export class Turn {
     this.#setStatus(step ? translate(step) : "", true);
     this.waiting = setInterval(() => {
       const seconds = Math.round((Date.now() - start) / 1000);
-      if (seconds >= STALL_SECONDS) this.#setStatus(translate("stillWorking", { seconds }), true);
+      // A screen reader hears each change.
+      if (seconds && seconds % STALL_SECONDS === 0) this.#setStatus(translate("stillWorking", { seconds }), true);
     }, 1000);
   }
 
@@ -139,6 +154,7 @@ export class Turn {
     this.#setStatus(sentence && !isExplained ? translate(sentence) : "", false);
     this.part(".image-note").hidden = !this.images || Boolean(this.image);
     this.#showCitations();
+    this.#showPassages();
     this.#showThoughts();
     this.#showFollowups();
   }
@@ -207,18 +223,29 @@ export class Turn {
     this.#openSource(number - 1, () => links().find(({ textContent }) => textContent === number));
   }
 
-  #openSource(place, opener) {
-    showSource({ citations: this.view.used, place, passages: this.passages, answer: this.view.text, opener });
+  #openSource(place, opener, citations = this.view.used) {
+    showSource({ citations, place, passages: this.passages, answer: this.view.text, opener });
   }
 
   #showCitations() {
-    const items = this.view.used.map((citation, place) => {
-      const button = makeButton({ className: "quiet" }, () => this.#openSource(place, () => button));
+    this.part(".citations").replaceChildren(...this.#makeSources(this.view.used));
+    this.part(".citations").hidden = !this.view.used.length;
+  }
+
+  /** Shows what was found, also where the answer cites nothing of it. */
+  #showPassages() {
+    const names = [...this.passages.keys()];
+    this.part(".passages summary").textContent = translate("passagesFound", { count: names.length });
+    this.part(".passages ul").replaceChildren(...this.#makeSources(names));
+    this.part(".passages").hidden = !names.length;
+  }
+
+  #makeSources(citations) {
+    return citations.map((citation, place) => {
+      const button = makeButton({ className: "quiet" }, () => this.#openSource(place, () => button, citations));
       button.append(makeElement("bdi", { textContent: readableName(citation) }));
       return makeItem(button);
     });
-    this.part(".citations").replaceChildren(...items);
-    this.part(".citations").hidden = !items.length;
   }
 
   #showThoughts() {
