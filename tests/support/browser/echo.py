@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
 from shared.domain.events import Delta, Done, Usage
 from shared.models.base import ModelStream, Prompt
+from tests.support.servers import HOSTS, ROOT, Server, run_server
 
 ECHO = {"CHAT_MODEL": f"{__name__}:make_model"}  # the setting
 CHUNK = 7  # characters: cuts words, marks and tags
@@ -51,3 +55,18 @@ async def _stream(text: str) -> ModelStream:
 def make_model(_settings: object) -> EchoModel:
     """The factory for `CHAT_MODEL`."""
     return EchoModel()
+
+
+@contextmanager
+def run_echo(folder: Path, documents: Mapping[str, str]) -> Iterator[Server]:
+    """Run the app with this model and a memory, over documents by their names."""
+    sources, index = folder / "documents", folder / "index.db"
+    sources.mkdir()
+    for name, text in documents.items():
+        (sources / name).write_text(text, "utf-8")
+    command = [sys.executable, "-m", "ingest", str(sources)]
+    environment = {"INDEX_FILE": str(index), "PATH": ""}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    memory = {"MEMORY_FILE": str(folder / "memory.db"), "INDEX_FILE": str(index)}
+    with run_server(HOSTS[-1], folder, {**ECHO, **memory}) as server:
+        yield server

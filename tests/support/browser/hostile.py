@@ -24,4 +24,8 @@ HOSTILE_MARKDOWN = (
     "`<img src=x onerror=window.hacked=1>`\n\n```html\n<script>window.hacked=1</script>\n```",
     "[other](//example.com/path) [file](/content/x) [source](#source-1) [frame](#top)",
     "right \u202eto left\u202c [a\u202eb](https://example.com/\u202e)",
+    "a<br onload=window.hacked=1>b <br/x> <sub onclick=window.hacked=1>c</sub> <sup\n>d</sup>",
+    "<sub><img src=x onerror=window.hacked=1></sub> <sup><b style='color:red'>x</b></sup>",
+    "```html\n<img src=x onerror=window.hacked=1>\n<script>window.hacked=1</script>\n```",
+    '```"><img/src/onerror=window.hacked=1>\nx\n```\n\n```__proto__\nx\n```\n\n```../../x\nx\n```',
 )

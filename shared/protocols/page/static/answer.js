@@ -1,85 +1,32 @@
 // Renders an answer: Markdown without anything active, its citations as numbered links.
 
-import { Marked } from "./vendor/marked.js";
-import DOMPurify from "./vendor/purify.js";
+import { markCitations } from "./citations.js";
+import { makeElement } from "./elements.js";
+import { Markdown } from "./markdown.js";
 
-const TAGS = [
-  "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol",
-  "p", "pre", "strong", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul",
-];
-const SANITIZER = {
-  ALLOWED_TAGS: TAGS,
-  ALLOWED_ATTR: ["href", "start", "align"],
-  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#source-\d+$)/i,
-  ALLOW_DATA_ATTR: false,
-  ALLOW_ARIA_ATTR: false,
-  RETURN_DOM_FRAGMENT: true,
-};
 const LINK_DEFINITION = /^ {0,3}\[[^\]\n]+\]:/m;
-const CITATION_LINK = /^#source-(\d+)$/;
 
-const escapeHtml = (text) =>
-  text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
-
-/** Numbers citations in the order in which the answer uses them. */
-function makeParser(citations, numbers) {
-  const numberOf = (name) => {
-    if (!citations.includes(name)) return 0;
-    if (!numbers.includes(name)) numbers.push(name);
-    return numbers.indexOf(name) + 1;
-  };
-  const citation = {
-    name: "citation",
-    level: "inline",
-    start: (text) => text.indexOf("["),
-    tokenizer(text) {
-      const match = /^\[([^\]\n]+)\]/.exec(text);
-      const number = match ? numberOf(match[1]) : 0;
-      return number ? { type: "citation", raw: match[0], number } : undefined;
-    },
-    renderer: ({ number }) => `<sup><a href="#source-${number}">${number}</a></sup>`,
-  };
-  const renderer = {
-    html: ({ text }) => escapeHtml(text), // as text: the reader sees what the model wrote
-    heading({ tokens, depth }) {
-      const level = Math.min(6, depth + 2); // below those of the page
-      return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>`;
-    },
-    image: ({ text, href }) => escapeHtml(text || href), // an image could tell its server who reads
-  };
-  return new Marked({ gfm: true, extensions: [citation], renderer });
-}
-
-function sanitize(html, numbers, label) {
-  const fragment = DOMPurify.sanitize(html, SANITIZER);
-  for (const link of fragment.querySelectorAll("a")) {
-    const number = CITATION_LINK.exec(link.getAttribute("href") ?? "")?.[1];
-    if (number && numbers[number - 1]) {
-      link.className = "citation";
-      link.setAttribute("aria-label", label(number, numbers[number - 1]));
-    } else if (/^(?:https?|mailto):/i.test(link.getAttribute("href") ?? "")) {
-      Object.assign(link, { target: "_blank", rel: "noopener noreferrer" });
-    } else {
-      link.removeAttribute("href");
-    }
-  }
-  // What scrolls sideways must scroll by keyboard, too.
-  for (const wide of fragment.querySelectorAll("pre, table")) wide.tabIndex = 0;
-  return fragment;
-}
-
-/** The end of the blocks that later text cannot change: a blank line outside of code and lists. */
+/** The end of the blocks that later text cannot change: after code, or a blank line outside of lists. */
 function settledLength(text) {
   let end = 0;
   let place = 0;
-  let inCode = false;
+  let fence = null; // of the block of code that is open
   const lines = text.split("\n");
   lines.pop(); // it may go on
   for (const [number, line] of lines.entries()) {
     place += line.length + 1;
-    if (/^\s{0,3}(```|~~~)/.test(line)) inCode = !inCode;
-    const next = lines[number + 1] ?? "";
-    if (!inCode && !line.trim() && /^[^\s*+\-\d>|]/.test(next)) end = place;
+    if (fence) {
+      const isEnd = line.trim().startsWith(fence.marks) && !line.trim().replaceAll(fence.marks[0], "");
+      if (isEnd && fence.isTop) end = place;
+      if (isEnd) fence = null;
+      continue;
+    }
+    const [, indent, marks] = /^(\s{0,3})(`{3,}(?!.*`)|~{3,})/.exec(line) ?? [];
+    if (marks) {
+      fence = { marks, isTop: !indent };
+    } else if (!line.trim() && /^[^\s*+\-\d>|]/.test(lines[number + 1] ?? "")) {
+      end = place;
+    }
   }
   return end;
 }
@@ -95,7 +42,7 @@ export class AnswerView {
   /** `used` has the citations that the text uses, in the order of their numbers. */
   setCitations(citations) {
     this.used = [];
-    this.parser = makeParser(citations, this.used);
+    this.markdown = new Markdown(citations, this.used);
   }
 
   append(text) {
@@ -136,9 +83,31 @@ export class AnswerView {
     this.element.append(tail);
   }
 
+  /** Returns the nodes of a text; of one that the parser cannot read, its characters. */
   #render(text) {
-    return sanitize(this.parser.parse(text), this.used, this.label);
+    try {
+      const fragment = this.markdown.parse(text);
+      markCitations(fragment, this.used, this.label);
+      finish(fragment);
+      return fragment;
+    } catch { // marks nested too deeply for the stack
+      const fragment = document.createDocumentFragment();
+      fragment.append(makeElement("p", { className: "plain", textContent: text }));
+      return fragment;
+    }
   }
+}
+
+/** Adds what the sanitizer does not let through. */
+function finish(fragment) {
+  for (const link of fragment.querySelectorAll("a:not(.citation)")) {
+    Object.assign(link, { target: "_blank", rel: "noopener noreferrer" });
+  }
+  for (const item of fragment.querySelectorAll("li")) {
+    if (/^\s*[☐☑]/.test(item.textContent)) item.className = "task";
+  }
+  // What scrolls sideways must scroll by keyboard, too.
+  for (const wide of fragment.querySelectorAll("pre, table")) wide.tabIndex = 0;
 }
 
 const SHORTEST_QUOTE = 3; // words; fewer may be equal by chance

@@ -1,0 +1,226 @@
+"""How the page shows what a model writes: Markdown, citations, code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.support.browser.echo import run_echo
+from tests.support.browser.page import MEMORY, ask
+from tests.support.servers import Server
+
+DOCUMENTS = {name: f"# {name}\n\nzebra\n" for name in ("a.md", "b.md", "c, d.md")}
+PYTHON = "```python\ndef total(prices):  # of all\n    return sum(prices) + 1\n```"
+
+
+@pytest.fixture(scope="module")
+def echo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The app with a model that repeats the question."""
+    with run_echo(tmp_path_factory.mktemp("echo"), DOCUMENTS) as server:
+        yield server
+
+
+@pytest.fixture
+def echo_page(page: Page, echo: Server) -> Page:
+    page.goto(echo.url)
+    return page
+
+
+def show(page: Page, text: str) -> Locator:
+    """Return the answer with this text when it is complete."""
+    ask(page, text)
+    expect(page.get_by_role("button", name="Copy", exact=True).last).to_be_visible()
+    return page.locator(".turn .text").nth(page.locator(".turn").count() - 1)
+
+
+def style(element: Locator, name: str) -> str:
+    return str(element.evaluate("(it, name) => getComputedStyle(it)[name]", name))
+
+
+def test_numbered_list_begins_at_its_number(echo_page: Page) -> None:
+    answer = show(echo_page, "3. three\n4. four")
+
+    expect(answer.locator("ol")).to_have_attribute("start", "3")
+
+
+def test_columns_of_a_table_are_aligned(echo_page: Page) -> None:
+    answer = show(echo_page, "| a | b | c |\n|---|--:|:-:|\n| x | 1 | y |")
+
+    assert [style(cell, "textAlign") for cell in answer.locator("td").all()] == [
+        "start",
+        "-webkit-right",
+        "-webkit-center",
+    ]
+    assert style(answer.locator("th").first, "textAlign") == "start"
+
+
+def test_words_and_numbers_in_a_table_stay_whole(echo_page: Page) -> None:
+    echo_page.set_viewport_size({"width": 360, "height": 740})
+    head = "|".join(["Deductible"] * 8)
+    answer = show(echo_page, f"|{head}|\n|{'-|' * 8}\n|{'$2,000|' * 8}")
+
+    heights = [
+        cell.evaluate("it => it.getClientRects()[0].height") for cell in answer.locator("td").all()
+    ]
+    assert max(heights) < 50
+    table = answer.locator("table")
+    assert table.evaluate("it => it.scrollWidth > it.clientWidth")
+    table.focus()
+    echo_page.keyboard.press("ArrowRight")
+    wait = "async it => { while (!it.scrollLeft) await new Promise(requestAnimationFrame); }"
+    table.evaluate(wait)
+
+
+def test_tasks_have_boxes(echo_page: Page) -> None:
+    answer = show(echo_page, "- [x] done\n- [ ] open")
+
+    expect(answer.locator("li")).to_have_text(["☑ done", "☐ open"])
+    assert style(answer.locator("li").first, "listStyleType") == "none"
+
+
+def test_line_breaks_and_scripts_are_the_only_html(echo_page: Page) -> None:
+    answer = show(echo_page, "H<sub>2</sub>O m<sup>**2**</sup><br>new\n<br>\n<b>b</b> <sub x>")
+
+    expect(answer.locator("sub")).to_have_text("2")
+    expect(answer.locator("sup strong")).to_have_text("2")
+    expect(answer.locator("br")).to_have_count(2)
+    expect(answer).to_contain_text("<b>b</b> <sub x>")
+
+
+def test_a_script_without_an_end_is_text(echo_page: Page) -> None:
+    answer = show(echo_page, "<sup>\na\n\n<sub>b\n\nc</sup>")
+
+    expect(answer.locator("sub, sup")).to_have_count(0)
+    expect(answer.locator("p")).to_have_text(["<sup> a", "<sub>b", "c</sup>"])
+
+
+def test_bullets_quotes_and_inline_code_look_so(echo_page: Page) -> None:
+    answer = show(echo_page, "- one\n  - two\n\n> quoted\n\nuse `code`")
+
+    lists = [style(each, "listStyleType") for each in answer.locator("ul").all()]
+    assert lists == ["disc", "circle"]
+    assert style(answer.locator("blockquote"), "borderInlineStartWidth") == "3px"
+    plain = style(answer.locator("p").last, "backgroundColor")
+    assert style(answer.locator("code"), "backgroundColor") != plain
+
+
+def test_citations_leave_lines_even_and_stay_at_their_word(echo_page: Page) -> None:
+    text = "zebra " * 40
+    cited = "zebra [a.md] " * 40
+    show(echo_page, f"{text}\n\n{cited}")
+    for width in range(360, 480, 8):
+        echo_page.set_viewport_size({"width": width, "height": 740})
+        alone = echo_page.evaluate("""() => [...document.querySelectorAll(".citation")].filter(
+          (link) => {
+            const word = document.createRange();
+            const text = link.parentElement.previousSibling;
+            word.setStart(text, text.data.lastIndexOf("zebra"));
+            word.setEnd(text, text.data.lastIndexOf("zebra") + 5);
+            return word.getBoundingClientRect().bottom < link.getBoundingClientRect().top;
+          }).length""")
+        assert alone == 0
+    lines = (
+        """it => it.getBoundingClientRect().height / parseFloat(getComputedStyle(it).lineHeight)"""
+    )
+    count = echo_page.locator(".text p").last.evaluate(lines)
+    assert abs(count - round(count)) < 0.01
+
+
+@pytest.mark.parametrize("link", ["[2](#source-1)", "[click here](#source-1)", "[x](#top)"])
+def test_link_of_the_model_is_no_citation(echo_page: Page, link: str) -> None:
+    answer = show(echo_page, f"zebra [a.md] {link}")
+
+    expect(answer.locator("a")).to_have_count(1)
+    expect(answer.locator("a")).to_have_accessible_name("Source 1: a.md")
+    expect(answer).to_contain_text(link[1 : link.index("]")])
+
+
+@pytest.mark.parametrize(
+    ("text", "cited"),
+    [
+        ("zebra [a.md, b.md]", ["a.md", "b.md"]),
+        ("zebra [a.md; b.md]", ["a.md", "b.md"]),
+        ("zebra [ a.md ]", ["a.md"]),
+        ("zebra 【a.md】", ["a.md"]),
+        ("zebra [c, d.md]", ["c, d.md"]),
+        ("zebra [b.md, c, d.md; a.md]", ["b.md", "c, d.md", "a.md"]),
+        ("zebra [a.md, other.md]", []),
+        ("zebra [a.md,]", []),
+    ],
+)
+def test_names_of_sources_in_brackets_are_citations(
+    echo_page: Page, text: str, cited: list[str]
+) -> None:
+    answer = show(echo_page, text)
+
+    expect(answer.locator(".citation")).to_have_count(len(cited))
+    expect(echo_page.locator(".turn .citations button")).to_have_text(cited)
+    if not cited:
+        expect(answer).to_have_text(text)
+
+
+def open_stored(page: Page, server: Server, answers: list[str]) -> None:
+    """Store a conversation with these answers, and open it."""
+    with server.client() as client:
+        body = {"name": f"{len(answers[0])} characters {answers[0][:3]}"}
+        conversation = client.post(MEMORY, json=body).json()["memory_id"]
+        for answer in answers:
+            turn = {"input": "?", "response": answer}
+            client.post(f"{MEMORY}/{conversation}/messages", json=turn).raise_for_status()
+    page.goto(server.url)
+    page.get_by_role("button", name="Conversations").click()
+    page.get_by_role("button", name=body["name"], exact=True).click()
+
+
+DEEP = (
+    "> " * 2000,
+    "- " * 2000 + "a",
+    "1. " * 2000 + "a",
+    "* * " * 4000 + "a",
+    "*" * 20_000 + "a" + "*" * 20_000,
+    "[" * 20_000 + "]" * 20_000,
+    "*_" * 2000 + "a" + "_*" * 2000,
+    "<sub>" * 2000 + "a" + "</sub>" * 2000,
+    "\\(" * 20_000,
+    "$$" * 20_000,
+    "\\[\n" * 10_000,
+)
+
+
+@pytest.mark.parametrize("text", DEEP)
+def test_page_goes_on_behind_deeply_nested_marks(page: Page, echo: Server, text: str) -> None:
+    open_stored(page, echo, [text, "**last**"])
+
+    expect(page.locator(".turn .text").last.locator("strong")).to_have_text("last")
+    expect(show(page, "**next**").locator("strong")).to_have_text("next")
+
+
+def test_marks_too_deep_for_the_parser_are_plain_text(echo_page: Page) -> None:
+    answer = show(echo_page, f"**before**\n\nhere\n\n{'> ' * 2000}\n")
+
+    expect(answer.locator("strong")).to_have_text("before")
+    expect(answer.locator(".plain")).to_contain_text("> > >")
+
+
+SLOW = ("**a *b " * 4000 + "c* d** " * 4000, "*a**a " * 9000)
+
+
+@pytest.mark.parametrize("text", SLOW)
+def test_emphasis_without_an_end_is_read_in_linear_time(
+    page: Page, echo: Server, text: str
+) -> None:
+    open_stored(page, echo, [text, "**last**"])
+
+    last = page.locator(".turn .text").last.locator("strong")
+    expect(last).to_have_text("last", timeout=3000)
+
+
+def test_code_in_an_arabic_answer_runs_left_to_right(echo_page: Page) -> None:
+    answer = show(echo_page, f"مثال `a = b` هنا\n\n{PYTHON}")
+
+    assert style(answer.locator("p").first, "direction") == "rtl"
+    for code in answer.locator("code, pre").all():
+        assert style(code, "direction") == "ltr"
+    assert style(answer.locator("pre"), "textAlign") == "left"
