@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.support.browser.axe import problems
 from tests.support.browser.echo import run_echo
 from tests.support.browser.page import MEMORY, ask
 from tests.support.servers import Server
@@ -224,3 +225,88 @@ def test_code_in_an_arabic_answer_runs_left_to_right(echo_page: Page) -> None:
     for code in answer.locator("code, pre").all():
         assert style(code, "direction") == "ltr"
     assert style(answer.locator("pre"), "textAlign") == "left"
+
+
+def test_block_of_code_names_its_language_and_is_copied_by_keyboard(echo_page: Page) -> None:
+    answer = show(echo_page, f"{PYTHON}\n\n```\nplain\n```")
+    expect(answer.locator(".code-header span")).to_have_text(["Python", ""])
+    button = answer.get_by_role("button", name="Copy code").first
+    button.focus()
+    echo_page.keyboard.press("Enter")
+    expect(answer.get_by_role("button", name="Copied")).to_be_focused()
+
+    copied = echo_page.evaluate("navigator.clipboard.readText()")
+    assert copied == "def total(prices):  # of all\n    return sum(prices) + 1"
+
+
+def test_code_keeps_its_text_when_it_gets_colours(echo_page: Page) -> None:
+    lines = "    if a < b && c: <b>x</b>\n\treturn '&amp;'\n\n  # end"
+    answer = show(echo_page, f"```py\n{lines}\n```")
+    expect(answer.locator("pre .hljs-keyword").first).to_be_visible()
+
+    assert answer.locator("pre").text_content() == lines
+
+
+def test_language_without_colours_stays_plain(echo_page: Page) -> None:
+    answer = show(echo_page, "```klingon\nqapla' 1\n```\n\n```constructor\nx\n```")
+
+    expect(answer.locator(".code-header span")).to_have_text(["klingon", "constructor"])
+    expect(answer.locator("pre span")).to_have_count(0)
+
+
+def stream(page: Page, text: str) -> Locator:
+    """Return an answer that has begun with this text, and that has not ended."""
+    expect(page.get_by_label("Ask a question")).to_be_enabled()
+    begin = """async (text) => {
+      const { AnswerView } = await import("/page/answer.js");
+      const element = document.createElement("div");
+      element.className = "text";
+      document.querySelector("main").prepend(element);
+      new AnswerView(element, () => "", (grow) => grow()).append(text);
+    }"""
+    page.evaluate(begin, text)
+    return page.locator("main > .text")
+
+
+def test_code_gets_colours_when_it_is_complete(echo_page: Page) -> None:
+    answer = stream(echo_page, "```py\nreturn 1\n```\n\n- a\n\n```py\nreturn 2")
+
+    expect(answer.locator("pre")).to_have_text(["return 1", "return 2"])
+    expect(answer.locator(".hljs-keyword")).to_have_count(1)
+    expect(answer.locator(".code-header span")).to_have_text(["Python", "Python"])
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_answer_violates_no_rule_of_axe(browser: Browser, echo: Server, theme: str) -> None:
+    context = browser.new_context(color_scheme=theme, reduced_motion="reduce", locale="en")
+    page = context.new_page()
+    page.goto(echo.url)
+    samples = {
+        "python": "@cached\nclass A(B):\n    '''Doc'''\n    x: int = len('a') + 1  # note",
+        "html": "<!-- note --><a href='x'>y</a>",
+        "css": "#a .b:hover > p { color: #fff; width: calc(1px + 2em) } /* c */",
+        "sql": "SELECT COUNT(*) FROM t WHERE a = 'b' -- c",
+        "bash": 'for f in $A; do echo "${f}" | grep -v 1; done',
+        "yaml": "a: &b true # c",
+        "json": '{"a": [1, null, "b"]}',
+        "ts": "const a: Map<string, number> = new Map(); // `${a}`\nfunction f(x) { /re/.test(x) }",
+        "powershell": "Get-Item $env:A | Where-Object { $_.Name -eq 'b' }",
+    }
+    code = "\n\n".join(f"```{name}\n{text}\n```" for name, text in samples.items())
+    answer = show(page, f"> quote `code`\n\n- [x] a\n\n{code}\n\nzebra [a.md]")
+    expect(answer.locator("pre:not(:has(span))")).to_have_count(0)
+
+    assert problems(page) == []
+    context.close()
+
+
+def test_libraries_are_loaded_only_when_an_answer_needs_them(echo_page: Page) -> None:
+    requests = list[str]()
+    echo_page.on("request", lambda request: requests.append(request.url))
+    show(echo_page, "plain **text** with `code`, $5 and\n\n```\na block\n```")
+    assert [url for url in requests if "/vendor/" in url] == []
+    show(echo_page, PYTHON)
+    expect(echo_page.locator(".hljs-keyword").first).to_be_visible()
+
+    names = [url.rpartition("/vendor/")[2] for url in requests if "/vendor/" in url]
+    assert sorted(names) == ["highlight/core.js", "highlight/python.js"]

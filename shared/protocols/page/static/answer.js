@@ -1,6 +1,7 @@
 // Renders an answer: Markdown without anything active, its citations as numbered links.
 
 import { markCitations } from "./citations.js";
+import { showCode } from "./code.js";
 import { makeElement } from "./elements.js";
 import { Markdown } from "./markdown.js";
 
@@ -56,7 +57,7 @@ export class AnswerView {
     if (LINK_DEFINITION.test(this.text)) {
       this.element.replaceChildren(this.#render(this.text));
     } else {
-      this.#draw();
+      this.#draw(true);
     }
   }
 
@@ -72,23 +73,24 @@ export class AnswerView {
     this.pause = performance.now() + 4 * (performance.now() - start);
   }
 
-  #draw() {
+  #draw(isEnd = false) {
     for (const node of this.tail) node.remove();
     const rest = this.text.slice(this.settled);
     const length = settledLength(rest);
     if (length) this.element.append(this.#render(rest.slice(0, length)));
     this.settled += length;
-    const tail = this.#render(rest.slice(length));
+    const tail = this.#render(rest.slice(length), isEnd);
     this.tail = [...tail.childNodes];
     this.element.append(tail);
   }
 
   /** Returns the nodes of a text; of one that the parser cannot read, its characters. */
-  #render(text) {
+  #render(text, isComplete = true) {
     try {
-      const fragment = this.markdown.parse(text);
+      const { fragment, codes } = this.markdown.parse(text);
       markCitations(fragment, this.used, this.label);
       finish(fragment);
+      showCode(codes, isComplete);
       return fragment;
     } catch { // marks nested too deeply for the stack
       const fragment = document.createDocumentFragment();

@@ -47,8 +47,8 @@ const script = {
   },
 };
 
-/** What differs from marked's own renderer. */
-function makeRenderer() {
+/** What differs from marked's own renderer. `code` returns the HTML of a `code` element. */
+function makeRenderer(code) {
   return {
     html: ({ text }) => escapeHtml(text), // as text: the reader sees what the model wrote
     heading({ tokens, depth }) {
@@ -62,27 +62,37 @@ function makeRenderer() {
       return leadsOut ? `<a href="${escapeHtml(href)}">${content}</a>` : content;
     },
     checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
+    code: ({ text, lang }) => `<pre>${code({ kind: "block", language: lang ?? "" }, text)}</pre>`,
+    codespan: ({ text }) => code({ kind: "inline" }, text),
   };
 }
 
 export class Markdown {
+  #codes = [];
   #limits = {};
 
   /** `numbers` gets the names that the text cites, in the order of their numbers. */
   constructor(names, numbers) {
+    const code = (description, text) => {
+      this.#codes.push(description);
+      return `<code>${escapeHtml(text)}</code>`;
+    };
     this.marked = new Marked({
       gfm: true,
       extensions: [...citations(names, numbers), lineBreak, script],
-      renderer: makeRenderer(),
+      renderer: makeRenderer(code),
       tokenizer: this.#makeTokenizer(),
     });
   }
 
-  /** Returns the nodes of a text. Throws if it cannot. */
+  /** Returns the nodes of a text, and what each `code` element in them is. Throws if it cannot. */
   parse(text) {
     if (TOO_DEEP.test(text)) throw new RangeError("nested too deeply");
+    this.#codes = [];
     Object.assign(this.#limits, { search: MAX_SEARCH, depth: 0 });
-    return DOMPurify.sanitize(this.marked.parse(text), SANITIZER);
+    const fragment = DOMPurify.sanitize(this.marked.parse(text), SANITIZER);
+    const elements = [...fragment.querySelectorAll("code")];
+    return { fragment, codes: elements.map((element, at) => ({ element, ...this.#codes[at] })) };
   }
 
   #makeTokenizer() {
