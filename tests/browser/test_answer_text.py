@@ -1,4 +1,4 @@
-"""How the page shows what a model writes: Markdown, citations, code."""
+"""How the page shows what a model writes: Markdown, citations, code, formulas."""
 
 from __future__ import annotations
 
@@ -293,11 +293,70 @@ def test_answer_violates_no_rule_of_axe(browser: Browser, echo: Server, theme: s
         "powershell": "Get-Item $env:A | Where-Object { $_.Name -eq 'b' }",
     }
     code = "\n\n".join(f"```{name}\n{text}\n```" for name, text in samples.items())
-    answer = show(page, f"> quote `code`\n\n- [x] a\n\n{code}\n\nzebra [a.md]")
+    formulas = "\\(x^2\\)\n\n$$\n\\sum_{i=1}^n i\n$$"
+    answer = show(page, f"> quote `code`\n\n- [x] a\n\n{formulas}\n\n{code}\n\nzebra [a.md]")
     expect(answer.locator("pre:not(:has(span))")).to_have_count(0)
+    expect(answer.locator("math")).to_have_count(2)
 
     assert problems(page) == []
     context.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        (r"so \(x_1 * y_1\) holds", [False]),
+        ("\\[\nx = 1\n\\]", [True]),
+        ("before\n\\[\n\\begin{aligned}\na &= b \\\\\n- c\n\\end{aligned}\n\\]\nafter", [True]),
+        ("$$x^2$$", [True]),
+        ("so $$ x = 1 $$ holds", [True]),
+        ("1. one\n   $$\n   a + b\n   $$\n2. two", [True]),
+        (r"| a |\n|---|\n| \(x\) |".replace("\\n", "\n"), [False]),
+        (r"**Area: \(a^2\)** and \(b\)", [False, False]),
+    ],
+)
+def test_formula_is_mathml(echo_page: Page, text: str, blocks: list[bool]) -> None:
+    answer = show(echo_page, text)
+
+    expect(answer.locator("math")).to_have_count(len(blocks))
+    shown = [each.get_attribute("display") == "block" for each in answer.locator("math").all()]
+    assert shown == blocks
+    assert "\\" not in answer.inner_text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It costs $5 and not $10.",
+        "It costs $$100 or $$200, $$ or $$$, a$$b.",
+        r"`\(x\)` and `$$x$$`",
+        "```\n\\[\nx\n\\]\n$$y^2$$\n```",
+        r"unfinished \\(x\\) and \(y",
+        "\\[ `code` \\]",
+        "$$\nx\n\ny\n$$",
+    ],
+)
+def test_everything_else_is_no_formula(echo_page: Page, text: str) -> None:
+    answer = show(echo_page, text)
+    show(echo_page, r"\(x\)")
+
+    expect(echo_page.locator("math")).to_have_count(1)
+    expect(answer.locator(".formula")).to_have_count(0)
+
+
+def test_formula_is_shown_when_it_is_complete(echo_page: Page) -> None:
+    answer = stream(echo_page, r"first \(a\) then \(b + c")
+
+    expect(answer.locator("math")).to_have_text("a")
+    expect(answer).to_contain_text("then (b + c")
+
+
+@pytest.mark.parametrize("formula", [r"\frac{1", r"\unknown{x}", r"\begin{x}y\end{x}", "x" * 2001])
+def test_formula_with_an_error_shows_its_source(echo_page: Page, formula: str) -> None:
+    answer = show(echo_page, f"so \\({formula}\\) and \\(y\\)")
+    expect(answer.locator("math")).to_have_count(1)
+
+    expect(answer).to_contain_text(formula)
 
 
 def test_libraries_are_loaded_only_when_an_answer_needs_them(echo_page: Page) -> None:
@@ -305,8 +364,22 @@ def test_libraries_are_loaded_only_when_an_answer_needs_them(echo_page: Page) ->
     echo_page.on("request", lambda request: requests.append(request.url))
     show(echo_page, "plain **text** with `code`, $5 and\n\n```\na block\n```")
     assert [url for url in requests if "/vendor/" in url] == []
-    show(echo_page, PYTHON)
+    show(echo_page, f"{PYTHON}\n\n\\(x\\)")
+    expect(echo_page.locator("math")).to_have_count(1)
     expect(echo_page.locator(".hljs-keyword").first).to_be_visible()
 
     names = [url.rpartition("/vendor/")[2] for url in requests if "/vendor/" in url]
-    assert sorted(names) == ["highlight/core.js", "highlight/python.js"]
+    assert sorted(names) == ["highlight/core.js", "highlight/python.js", "temml.js"]
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_long_formula_and_code_scroll_within_the_answer(echo_page: Page, width: int) -> None:
+    echo_page.set_viewport_size({"width": width, "height": 740})
+    terms = " + ".join(f"x_{{{number}}}" for number in range(60))
+    answer = show(echo_page, f"$$\n{terms}\n$$\n\nso \\({terms}\\)\n\n```\n{'word ' * 99}\n```")
+    expect(answer.locator("math")).to_have_count(2)
+
+    overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert echo_page.evaluate(overflow) <= 0
+    for wide in answer.locator(".formula, pre").all():
+        assert wide.evaluate("it => it.scrollWidth > it.clientWidth && it.tabIndex === 0")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser.echo import run_echo
-from tests.support.browser.hostile import HOSTILE_HTML, HOSTILE_MARKDOWN
+from tests.support.browser.hostile import HOSTILE_FORMULAS, HOSTILE_HTML, HOSTILE_MARKDOWN
 from tests.support.browser.page import ask
 from tests.support.servers import Server
 
@@ -58,6 +58,31 @@ def test_answer_is_inert(quiet_page: Page, text: str) -> None:
         "it => [...it.querySelectorAll('*')].flatMap((e) => e.getAttributeNames())"
     )
     assert [name for name in handlers if name.startswith("on") or name == "style"] == []
+
+
+# What stands outside of the formula, and where the page is narrower than its content.
+OVERFLOW = """it => {
+  const { left, right, top, bottom } = it.getBoundingClientRect();
+  return [innerWidth, document.documentElement.scrollWidth, right - left, bottom - top];
+}"""
+
+
+@pytest.mark.parametrize("formula", HOSTILE_FORMULAS)
+def test_formula_is_inert(quiet_page: Page, formula: str) -> None:
+    ask(quiet_page, f"\\({formula}\\)\n\n$$\n{formula}\n$$\n\n\\(y\\)")
+    expect(quiet_page.get_by_role("button", name="Copy", exact=True)).to_be_visible()
+    answer = quiet_page.locator(".turn .text")
+    expect(answer.locator("math").last).to_have_text("y")
+
+    expect(answer.locator("a, img, [id], [href], [src], .citation")).to_have_count(0)
+    window, document, width, height = answer.evaluate(OVERFLOW)
+    assert document <= window
+    assert width <= window
+    assert height < 2500
+    assert "hacked" not in (answer.locator("math").last.text_content() or "")
+    # The page still has its own question field, and answers.
+    ask(quiet_page, "**next**")
+    expect(quiet_page.locator(".turn .text strong")).to_have_text("next")
 
 
 @pytest.mark.parametrize("number", range(len(HOSTILE_HTML)))

@@ -3,6 +3,7 @@
 import { markCitations } from "./citations.js";
 import { showCode } from "./code.js";
 import { makeElement } from "./elements.js";
+import { showFormulas } from "./formulas.js";
 import { Markdown } from "./markdown.js";
 
 const LINK_DEFINITION = /^ {0,3}\[[^\]\n]+\]:/m;
@@ -91,6 +92,7 @@ export class AnswerView {
       markCitations(fragment, this.used, this.label);
       finish(fragment);
       showCode(codes, isComplete);
+      showFormulas(codes, this.grow);
       return fragment;
     } catch { // marks nested too deeply for the stack
       const fragment = document.createDocumentFragment();

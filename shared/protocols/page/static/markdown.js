@@ -1,6 +1,7 @@
 // Parses Markdown into nodes without anything active.
 
 import { citations } from "./citations.js";
+import { formulas } from "./formulas.js";
 import { Marked, Tokenizer } from "./vendor/marked.js";
 import DOMPurify from "./vendor/purify.js";
 
@@ -79,7 +80,7 @@ export class Markdown {
     };
     this.marked = new Marked({
       gfm: true,
-      extensions: [...citations(names, numbers), lineBreak, script],
+      extensions: [...citations(names, numbers), ...formulas(code), lineBreak, script],
       renderer: makeRenderer(code),
       tokenizer: this.#makeTokenizer(),
     });
