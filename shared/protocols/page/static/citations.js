@@ -1,5 +1,7 @@
 // Citations in an answer: names in brackets become numbered links.
 
+import { setLabel } from "./elements.js";
+
 const BRACKETS = /^(?:\[([^\]\n]{1,1000})\]|【([^】\n]{1,1000})】)/;
 const CITATION_LINK = /^#source-(\d+)$/;
 const MAX_NAMES = 50; // in one pair of brackets
@@ -50,7 +52,7 @@ export function markCitations(fragment, numbers, label) {
   for (const link of fragment.querySelectorAll("a[href^='#']")) {
     const number = CITATION_LINK.exec(link.getAttribute("href"))[1];
     link.className = "citation";
-    link.setAttribute("aria-label", label(number, numbers[number - 1]));
+    setLabel(link, label(number, numbers[number - 1]));
     const mark = link.closest("sup"); // none within a link that the model wrote
     if (mark) joinToWordBefore(mark);
   }
