@@ -63,7 +63,7 @@ def show_first_screen(page: Page) -> None:
 
 def show_waiting(page: Page) -> None:
     """Ask what the app does not answer."""
-    page.evaluate("window.fetch = () => new Promise(() => {})")
+    page.evaluate("void (window.fetch = () => new Promise(() => {}))")
     fill_and_send(page, VACATION)
 
 
@@ -162,7 +162,7 @@ def take_sheet(browser: Browser, folder: Path) -> None:
     sheet = folder / "sheet.html"
     style = "body { margin: 0; background: #888 } p, img { height: 210px; margin: 2px }"
     sheet.write_text(f"<style>{style}</style>{rows}", "utf-8")
-    page = browser.new_page(viewport={"width": 640, "height": 800})
+    page = browser.new_page(viewport={"width": 604, "height": 800})
     page.goto(sheet.as_uri())
     page.screenshot(path=folder / "sheet.png", full_page=True)
     page.context.close()
