@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
 from tests.support.browser.page import (
     MEMORY,
@@ -346,3 +346,20 @@ def test_undo_is_within_reach_on_a_phone(page: Page, stored: Server) -> None:
     page.get_by_role("button", name="Undo").click()
 
     expect(entry(page, "Phone")).to_be_visible()
+
+
+def test_answer_that_the_app_has_stored_whole_is_not_stored_again(
+    page: Page, stored: Server
+) -> None:
+    def lose_last_line(route: Route) -> None:
+        reply = route.fetch()
+        lines = reply.text().splitlines(keepends=True)
+        route.fulfill(response=reply, body="".join(lines[:-1]))
+
+    page.route("**/chat/stream", lose_last_line)
+    page.goto(stored.url)
+    ask(page, "say whole")
+    expect(page.get_by_role("alert")).to_contain_text("The answer broke off.")
+    expect(page.get_by_role("button", name="Link to this answer")).to_be_visible()
+
+    assert stored_turns(stored, current_id(page)) == [("say whole", "whole", None)]

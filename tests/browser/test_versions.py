@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.support.browser.page import (
     ask,
@@ -209,3 +209,24 @@ def test_new_chat_before_an_edited_answer_begins_replaces_nothing(
     ask_and_wait(page, "list questions")
 
     expect(page.locator(".turn .text").last).to_have_text("say it remains")
+
+
+def test_answer_stopped_and_asked_again_at_once_is_a_version(page: Page, stored: Server) -> None:
+    def store_late(route: Route) -> None:
+        page.wait_for_timeout(500)
+        route.continue_()
+
+    page.route("**/messages", store_late)
+    page.goto(stored.url)
+    ask(page, "say it begins; wait for the late")
+    expect(page.locator(".turn .text")).to_have_text("it begins")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Ask again").click()
+    expect(page.locator(".versions")).to_contain_text("2 of 2")
+    expect(page.locator(".turn .text")).to_have_text("it begins")
+    release(stored, "the late")
+    expect(page.locator(".turn .retry")).to_be_visible()
+    page.reload()
+
+    expect(page.locator(".turn")).to_have_count(1)
+    expect(page.locator(".versions")).to_contain_text("2 of 2")

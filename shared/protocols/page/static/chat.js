@@ -98,7 +98,7 @@ export class Chat {
     for (const version of earlier) version.versions = turn.versions;
     this.#show(old, turn);
     this.handlers.focusLost();
-    await this.#answer(turn, earlier.findLast(({ isStored }) => isStored));
+    await this.#answer(turn);
   }
 
   #show(turn, version) {
@@ -124,11 +124,10 @@ export class Chat {
     return { messages, context, sessionState: state };
   }
 
-  /** `old` is the stored version that this one replaces, if there is one. */
-  async #answer(turn, old = null) {
+  async #answer(turn) {
     const controller = new AbortController();
-    const marking = this.storing.then(() => old && this.#mark(this.id, old, true));
-    Object.assign(this, { controller, answering: { turn, old, marking } });
+    const marking = this.storing.then(() => this.#markReplaced(turn));
+    Object.assign(this, { controller, answering: { turn, marking } });
     this.#showBusy();
     turn.wait("searching");
     scrollToEnd();
@@ -146,7 +145,7 @@ export class Chat {
       turn.end(ended);
       this.#showBusy();
     });
-    this.storing = this.#store(turn, old, ended).catch(() => {}).then(() => this.#showBusy());
+    this.storing = this.#store(turn, ended, marking).catch(() => {}).then(() => this.#showBusy());
     this.handlers.focusLost();
   }
 
@@ -154,6 +153,7 @@ export class Chat {
     const begin = (requestId) => (turn.requestId = requestId);
     let reason = "";
     for await (const line of streamAnswer(this.#request(turn), turn.image, signal, begin)) {
+      signal.throwIfAborted();
       const { delta, context = {}, sessionState } = line;
       if (context.data_points) this.#begin(turn, context, sessionState);
       turn.followups = context.followup_questions ?? turn.followups;
@@ -191,18 +191,36 @@ export class Chat {
     setAddress(null, { replace: true });
   }
 
-  /** Stores what the app has not stored, and undoes or completes the replacement of `old`. */
-  async #store(turn, old, ended) {
+  /** Marks the stored version that a turn replaces, and returns it, if there is one. */
+  async #markReplaced(turn) {
+    const old = turn.versions.slice(0, -1).findLast(({ isStored }) => isStored);
+    if (old) await this.#mark(this.id, old, true);
+    return old;
+  }
+
+  /** Stores what the app has not stored, and undoes or completes the replacement of a version. */
+  async #store(turn, ended, marking) {
     const { id } = this;
     if (!id) return;
+    const old = await marking;
     if (!turn.hasBegun) {
       if (old) await this.#mark(id, old, false);
       return;
     }
-    if (!turn.isStored) await storePart(id, turn, ended);
+    if (!turn.isStored && !(await this.#isStoredByApp(id, turn))) await storePart(id, turn, ended);
     if (old && this.turns[0] === turn && (await renameFirst(id, old.question, turn.question))) {
       this.handlers.changed();
     }
+  }
+
+  /** Returns whether the app has stored an answer whose last line was lost or stopped. */
+  async #isStoredByApp(id, turn) {
+    const newest = await readNewest(id);
+    const isVersion = turn.versions.some((each) => each !== turn && each.id === newest?.id);
+    const isRepeated = this.turns.at(-2)?.question === turn.question;
+    if (isVersion || isRepeated || newest?.question !== turn.question || !newest.text.startsWith(turn.view.text)) return false;
+    Object.assign(turn, { id: newest.id, isStored: true });
+    return true;
   }
 
   /** Marks a stored turn as replaced, so that the model no longer gets it, or not. */
@@ -220,13 +238,14 @@ export class Chat {
   /** Ends an answer because another conversation is opened, or the page is left; stores what has come. */
   async #abandon(options) {
     if (!this.controller) return;
-    const { id, answering: { turn, old, marking } } = this;
+    const { id, answering: { turn, marking } } = this;
     this.controller.abort();
     this.controller = null;
+    turn.end("stopped");
     if (!id) return;
     const work = turn.hasBegun
       ? storePart(id, turn, "stopped", options)
-      : marking.then(() => old && this.#mark(id, old, false, options));
+      : marking.then((old) => old && this.#mark(id, old, false, options));
     await work.catch(() => {}); // offline: the turn is lost
   }
 
