@@ -8,7 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser.axe import problems
-from tests.support.browser.page import VACATION, ask, open_list
+from tests.support.browser.page import MEMORY, VACATION, ask, ask_and_wait, edit, open_list
+from tests.support.browser.states import LOOKS, STATES, open_page
 from tests.support.servers import Server
 
 MARKDOWN = "# Plans\n\n| plan | days |\n|---|---|\n| Plus | 20 |\n\n1. `code`\n2. **bold**"
@@ -55,6 +56,74 @@ def test_error_and_key_dialog_violate_no_rule_of_axe(themed: Page) -> None:
     expect(themed.get_by_role("dialog")).to_be_visible()
 
     assert problems(themed) == []
+
+
+@pytest.mark.parametrize(("width", "language", "theme"), LOOKS)
+def test_no_state_violates_a_rule_of_axe_in_any_look(
+    browser: Browser, samples: Server, width: int, language: str, theme: str
+) -> None:
+    with samples.client() as client:
+        client.post(MEMORY, json={"name": "Listed"}).raise_for_status()
+    found = {}
+    for name, show in STATES.items():
+        page = open_page(browser, samples.url, theme, width, language=language)
+        show(page)
+        found[name] = problems(page)
+        page.context.close()
+
+    assert found == {name: [] for name in STATES}
+
+
+def test_edited_question_versions_and_notices_violate_no_rule_of_axe(
+    page: Page, stored: Server
+) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(stored.url)
+    ask_and_wait(page, "say one")
+    edit(page, "say two")
+    page.get_by_role("button", name="Delete: say two").focus()
+    page.keyboard.press("Enter")
+    assert problems(page) == []
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".versions")).to_contain_text("2 of 2")
+    page.get_by_role("button", name="Edit").click()
+    assert problems(page) == []
+    page.get_by_label("Search the names of conversations").fill("no such name")
+    page.get_by_role("button", name="Rename").first.wait_for(state="detached")
+
+    assert problems(page) == []
+
+
+def test_conversation_reads_in_its_order_in_the_accessibility_tree(
+    page: Page, stored: Server
+) -> None:
+    page.goto(stored.url)
+    ask_and_wait(page, "say The answer is 20 [plans/northwind_standard.md].; deductible")
+
+    expect(page.locator("main")).to_match_aria_snapshot("""
+      - list:
+        - listitem:
+          - heading "You" [level=2]
+          - paragraph: /say The answer/
+          - button "Edit"
+          - heading "Answer" [level=2]
+          - paragraph:
+            - text: /The answer is 20/
+            - superscript:
+              - 'link "Source 1: plans/northwind_standard.md"'
+          - list:
+            - listitem:
+              - button "plans/northwind_standard.md"
+          - button "Copy"
+          - button "Ask again"
+          - button "Helpful"
+          - button "Not helpful"
+          - button "Link to this answer"
+      - log
+      - text: Ask a question
+      - textbox "Ask a question"
+      - button "Send"
+    """)
 
 
 def test_everything_is_reached_by_keyboard(page: Page, samples: Server) -> None:

@@ -380,3 +380,12 @@ def test_long_formula_and_code_scroll_within_the_answer(echo_page: Page, width: 
     assert echo_page.evaluate(overflow) <= 0
     for wide in answer.locator(".formula, pre").all():
         assert wide.evaluate("it => it.scrollWidth > it.clientWidth && it.tabIndex === 0")
+
+
+def test_headings_begin_below_those_of_the_page(echo_page: Page) -> None:
+    answer = show(echo_page, "## First\n\n### Below\n\n# Above\n\n###### Deep\n")
+
+    levels = answer.evaluate(
+        "it => [...it.querySelectorAll('h1,h2,h3,h4,h5,h6')].map((e) => e.tagName)"
+    )
+    assert levels == ["H3", "H4", "H3", "H6"]

@@ -50,10 +50,12 @@ const script = {
 
 /** What differs from marked's own renderer. `code` returns the HTML of a `code` element. */
 function makeRenderer(code) {
+  let top = 0; // the depth of the first heading
   return {
     html: ({ text }) => escapeHtml(text), // as text: the reader sees what the model wrote
     heading({ tokens, depth }) {
-      const level = Math.min(6, depth + 2); // below those of the page
+      top ||= depth;
+      const level = Math.min(6, Math.max(0, depth - top) + 3); // below those of the page
       return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>`;
     },
     image: ({ text, href }) => escapeHtml(text || href), // an image could tell its server who reads
