@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
 
+import hypothesis
 import pytest
 
 from tests.support.azurite import AzuriteHome, azurite, make_home
@@ -44,6 +45,9 @@ SLOW = (
 # They need a browser, and a language model: `make test-browser` and `make test-model` run them.
 collect_ignore = [] if os.environ.get("TEST_BROWSER") else ["browser"]
 collect_ignore += [] if os.environ.get("TEST_MODEL") else ["model"]
+# Busy machines are slow: no test of Hypothesis has a time limit.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_sessionstart() -> None:
