@@ -42,11 +42,22 @@ def test_wait_of_a_429_counts_down_to_now(page: Page, scripted: Server) -> None:
     expect(page.get_by_role("alert")).to_contain_text("You can ask again now.")
 
 
-def test_sentence_of_the_app_is_marked_as_english(page: Page, scripted: Server) -> None:
+def test_sentence_of_the_app_is_translated_or_marked_as_english(
+    page: Page, scripted: Server
+) -> None:
+    page.add_init_script("localStorage.setItem('language', '\"de\"')")
     page.goto(scripted.url)
-    ask(page, "refuse with outage")
+    page.locator("#question:enabled").fill("refuse with misconfigured")
+    page.keyboard.press("Enter")
+    alert = page.locator(".turn .error")
+    expect(alert).to_contain_text("Die App ist nicht richtig eingerichtet.")
+    expect(alert.locator("[lang=en]")).to_have_count(0)
+    page.route(
+        "**/chat/stream", lambda route: route.fulfill(status=400, json={"error": "top: too many"})
+    )
+    page.locator(".turn .retry").click()
 
-    expect(page.get_by_role("alert").locator("[lang=en]")).to_be_visible()
+    expect(alert.locator("[lang=en]")).to_have_text("(top: too many)")
 
 
 def test_interrupted_answer_stays(page: Page, scripted: Server) -> None:

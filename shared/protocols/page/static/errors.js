@@ -1,7 +1,7 @@
 // What went wrong, in a sentence that says what to do.
 
 import { countDown, makeElement } from "./elements.js";
-import { translate } from "./text.js";
+import { hasSentence, translate } from "./text.js";
 
 const SENTENCES = {
   offline: "errorOffline",
@@ -18,11 +18,15 @@ export function showFailure(element, failure) {
     countDown(sentence, failure.seconds, (seconds) => explain(failure, seconds));
   }
   element.replaceChildren(sentence);
-  // The app's own sentences are in English.
-  if (failure.message) {
-    element.append(" ", makeElement("span", { lang: "en", dir: "ltr", textContent: `(${failure.message})` }));
-  }
+  if (failure.message) element.append(" ", makeDetail(failure.message));
   element.hidden = false;
+}
+
+/** The app's own sentences are in English; the usual ones have translations. */
+function makeDetail(message) {
+  const isKnown = hasSentence(message);
+  const language = isKnown ? {} : { lang: "en", dir: "ltr" };
+  return makeElement("span", { ...language, textContent: `(${isKnown ? translate(message) : message})` });
 }
 
 function explain({ kind, status }, seconds) {
@@ -33,5 +37,5 @@ function explain({ kind, status }, seconds) {
 /** Returns the sentence about a failed request, in one line. */
 export function explainFailure(failure) {
   const sentence = explain(failure, failure.seconds ?? 0);
-  return failure.message ? `${sentence} (${failure.message})` : sentence;
+  return failure.message ? `${sentence} ${makeDetail(failure.message).textContent}` : sentence;
 }

@@ -46,9 +46,14 @@ function makeField({ name, type, values, minimum, maximum }, value) {
   else input.value = value ?? "";
   const error = makeElement("span", { className: "error", id: `${name}-error`, hidden: true });
   error.setAttribute("role", "alert");
-  input.setAttribute("aria-describedby", error.id);
-  label.prepend(makeElement("span", { textContent: translate(name) }), input);
-  label.append(error);
+  // The hint and the error describe the field, they do not name it.
+  const title = makeElement("span", { id: `${name}-title`, textContent: translate(name) });
+  const hint = makeElement("small", { id: `${name}-hint`, hidden: !hasSentence(`${name}_hint`) });
+  hint.textContent = hint.hidden ? "" : translate(`${name}_hint`);
+  input.setAttribute("aria-labelledby", title.id);
+  input.setAttribute("aria-describedby", `${hint.id} ${error.id}`);
+  label.prepend(title, input);
+  label.append(hint, error);
   showError(input, { minimum, maximum, type });
   return label;
 }

@@ -15,6 +15,7 @@ import pytest
 
 from shared.app import ROUTES
 from shared.bootstrap.build import build
+from shared.domain import errors
 from shared.domain.errors import Unavailable
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
@@ -379,6 +380,15 @@ def test_languages_have_the_same_sentences() -> None:
     assert set(languages) == {"en", "de", "ar"}
     assert blanks["de"] == blanks["en"]
     assert blanks["ar"] == blanks["en"]
+
+
+def test_translated_sentences_of_the_app_are_its_own() -> None:
+    own = {each.default for each in vars(errors).values() if hasattr(each, "default")}
+    english = json.loads((FOLDER / "languages" / "en.json").read_text("utf-8"))
+    translated = {key for key in english if " " in key}
+
+    assert {key: english[key] for key in translated} == {key: key for key in translated}
+    assert {errors.Unavailable.default, errors.Misconfigured.default} <= translated <= own
 
 
 def test_every_sentence_of_the_page_has_a_text() -> None:
