@@ -9,7 +9,7 @@ from string import whitespace
 from typing import Any, Protocol
 
 from shared.domain.errors import BadRequest, Unsupported
-from shared.domain.events import ExcludedSource, Source
+from shared.domain.events import ExcludedSource, Source, decode_path
 from shared.domain.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.domain.request import User
 
@@ -18,6 +18,9 @@ Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
 
 MAX_IMAGES = 8
 """Images per search, those of its best passages: each costs the model tokens."""
+
+MAX_FILES = 500
+"""Files whose top folders are listed as categories."""
 
 _WHITE_SPACE = whitespace.encode()
 
@@ -95,6 +98,12 @@ class IndexStatistics:
         return datetime.fromtimestamp(self.updated or 0, UTC)
 
 
+def top_folders(sourcefiles: Iterable[str]) -> tuple[str, ...]:
+    """Return the top folders of files, sorted: the categories of documents that name no other."""
+    folders = (decode_path(name).partition("/") for name in sourcefiles)
+    return tuple(sorted({folder for folder, slash, _ in folders if slash}))
+
+
 class Retriever(Protocol):
     """Searches an index for passages.
 
@@ -150,6 +159,15 @@ class Retriever(Protocol):
         the first page. Raises ChatErrors as `search` does. The default is empty: not available.
         """
         return ()
+
+    async def list_categories(
+        self, user: User, overrides: Overrides, limit: int
+    ) -> tuple[str, ...]:
+        """Return at most `limit` categories of passages that `user` may see. Raises ChatErrors.
+
+        The default: the top folders of the first files.
+        """
+        return top_folders(await self.list_files(user, overrides, "", MAX_FILES))[:limit]
 
     def statistics(self) -> IndexStatistics | None:
         """What the index holds, without a request. Raises ChatErrors.

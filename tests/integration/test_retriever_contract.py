@@ -220,6 +220,26 @@ def test_pages_have_each_file_that_a_user_may_see_once(
     assert {len(page) for page in result[:-1]} <= {limit}
 
 
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("name", [*EMBEDDED, "Azure AI Search"])
+def test_categories_are_those_of_passages_that_a_user_may_see(
+    name: str, user: User, tmp_path: Path
+) -> None:
+    stored = [replace(item, category=item.sourcefile.partition("/")[0]) for item in FILES]
+    with INDEXES[name](stored, tmp_path) as run:
+        categories = run(lambda index: index.list_categories(user, BOTH, 50))
+        first = run(lambda index: index.list_categories(user, BOTH, 1))
+
+    expected = sorted({str(item.category) for item in stored if may_see(user, item)})
+    assert [*categories] == expected
+    assert [*first] == expected[:1]
+
+
+def test_categories_of_an_index_of_another_tool_are_not_listed(tmp_path: Path) -> None:
+    with INDEXES["own field names"](FILES, tmp_path) as run:
+        assert run(lambda index: index.list_categories(NOBODY, BOTH, 50)) == ()
+
+
 def test_names_are_sorted_by_code_point(make_embedded: MakeIndex, tmp_path: Path) -> None:
     names = ["a.md", "B.md", "ä.md", "\U0001f4c4.md", "\ufb01.md", "10.md", "9.md", "a/b.md"]
     with make_embedded([passage(name, 0, "1") for name in names], tmp_path) as run:
@@ -270,5 +290,6 @@ def test_a_search_of_ones_own_need_not_read_files() -> None:
     index = MinimalRetriever()
 
     assert asyncio.run(index.list_files(NOBODY, UNSET, "", 5)) == ()
+    assert asyncio.run(index.list_categories(NOBODY, UNSET, 5)) == ()
     with pytest.raises(Unsupported, match="search it instead"):
         asyncio.run(index.list_passages(NOBODY, "a.md", UNSET))

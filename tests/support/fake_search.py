@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +14,7 @@ from tests.support.upstream import RecordedRequest, Server, Step, error_response
 API_VERSION = "2026-04-01"
 PATH = f"/indexes('docs')/docs/search.post.search?api-version={API_VERSION}"
 FIELDS = {"id", "content", "sourcepage", "sourcefile", "category", "oids", "groups"}
-SELECTS = (FIELDS, {*FIELDS, "image"}, {"id"})
+SELECTS = (FIELDS, {*FIELDS, "image"}, {"id"}, {"category"})
 PARAMETERS = {
     "search",
     "filter",
@@ -29,7 +30,9 @@ PARAMETERS = {
     "count",
     "orderby",
     "searchFields",
+    "facets",
 }
+FACET = re.compile(r"(category),count:(\d+),sort:value")
 MAX_TOP, MAX_SKIP = 1000, 100_000
 TEXT = r"'((?:[^']|'')*)'"
 
@@ -157,7 +160,15 @@ class FakeSearch(Server):
         selected = [{name: doc[name] for name in select} for doc in visible[start:][: body["top"]]]
         hits = [self.hit(doc, ranked, "captions" in body) for doc in selected]
         count = {"@odata.count": len(visible)} if body.get("count") else {}
-        return json_response({"value": hits, **count}, 206 if self.partial else 200)
+        facets = self.facets(body["facets"], visible) if "facets" in body else {}
+        return json_response({"value": hits, **count, **facets}, 206 if self.partial else 200)
+
+    def facets(self, facets: Sequence[str], docs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        (match,) = map(FACET.fullmatch, facets)
+        assert match is not None
+        counts = Counter(doc[match[1]] for doc in docs if doc[match[1]] is not None)
+        buckets = [{"value": name, "count": counts[name]} for name in sorted(counts)]
+        return {"@search.facets": {match[1]: buckets[: int(match[2])]}}
 
     def hit(self, doc: Mapping[str, Any], ranked: bool, captions: bool) -> dict[str, Any]:
         hit: dict[str, Any] = {"@search.score": self.scores.get(doc.get("id", ""), 1.5), **doc}

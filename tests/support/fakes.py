@@ -174,6 +174,13 @@ class FakeRetriever:
         names = sorted({source.sourcefile for source in self.result.sources})
         return tuple(name for name in names if name > after)[:limit]
 
+    async def list_categories(
+        self, user: User, overrides: Overrides, limit: int
+    ) -> tuple[str, ...]:
+        if self.error is not None:
+            raise self.error
+        return tuple(sorted({source.category or "" for source in self.result.sources} - {""}))
+
     def statistics(self) -> IndexStatistics | None:
         return None
 

@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any
 
 from shared.domain.errors import ChatError
-from shared.domain.events import decode_path
 from shared.domain.overrides import Overrides
 from shared.http.call import Json
 from shared.protocols.exchange import Exchange
@@ -23,7 +22,7 @@ SAMPLE_QUESTIONS = (
     "What does Northwind Health Plus cover that Northwind Standard does not?",
     "What does a Product Manager do?",
 )
-MAX_FILES = 500  # whose folders are listed
+MAX_CATEGORIES = 50
 SIGN_IN_PATH = "/.auth/login/aad?post_login_redirect_uri=/"
 
 
@@ -33,28 +32,23 @@ def is_known(exchange: Exchange) -> bool:
     return access.single_user or access.get_user(exchange.call.headers).is_signed_in
 
 
-async def list_folders(exchange: Exchange) -> tuple[str, ...]:
-    """Return the top folders of the first documents that the caller may see, if they are listed.
-
-    The category of a document is its top folder, unless its front matter names another.
-    """
+async def list_categories(exchange: Exchange) -> tuple[str, ...]:
+    """Return the categories that the caller may filter by, if the index lists them."""
     if not is_known(exchange):
         return ()
     access, app = exchange.app.access, exchange.app
     user = access.get_user(exchange.call.headers)
-    files: tuple[str, ...] = ()
     with suppress(ChatError):  # the page works without
         async with app.lookups:
-            overrides = access.apply_filters(user, Overrides())
-            files = await exchange.rag.retriever.list_files(user, overrides, "", MAX_FILES)
-    folders = (decode_path(name).partition("/") for name in files)
-    return tuple(dict.fromkeys(folder for folder, slash, _ in folders if slash))
+            overrides, retriever = access.apply_filters(user, Overrides()), exchange.rag.retriever
+            return await retriever.list_categories(user, overrides, MAX_CATEGORIES)
+    return ()
 
 
-def describe_app(exchange: Exchange, folders: tuple[str, ...] = ()) -> Json:
+def describe_app(exchange: Exchange, categories: tuple[str, ...] = ()) -> Json:
     """Describe what acts here. Names and numbers are for callers that are known.
 
-    `folders` are those that a request can search alone. Raises ChatErrors.
+    `categories` are those that a request can filter by. Raises ChatErrors.
     """
     rag, app, page = exchange.rag, exchange.app, exchange.app.config(PageConfig)
     known = is_known(exchange)
@@ -68,7 +62,7 @@ def describe_app(exchange: Exchange, folders: tuple[str, ...] = ()) -> Json:
         "showChatHistoryBrowser": True,
         "images": "images" not in rag.model.limits,
         "memory": app.memory is not None and known,
-        "overrides": list(_overrides(rag, statistics, known, folders)),
+        "overrides": list(_overrides(rag, statistics, known, categories)),
         "routes": sorted(exchange.routes),
         "examples": [],
         **details,
@@ -87,7 +81,7 @@ def _details(rag: Rag, statistics: IndexStatistics | None) -> dict[str, Any]:
 
 
 def _overrides(
-    rag: Rag, statistics: IndexStatistics | None, known: bool, folders: tuple[str, ...]
+    rag: Rag, statistics: IndexStatistics | None, known: bool, categories: tuple[str, ...]
 ) -> Iterator[Json]:
     """Yield the main overrides that act here, with the type of their values."""
     yield {"name": "top", "type": "number", "minimum": 1, "maximum": 50}
@@ -104,7 +98,7 @@ def _overrides(
     if known and len(names) > 1:
         yield {"name": "model", "type": "choice", "values": names}
     yield {"name": "suggest_followup_questions", "type": "boolean"}
-    values = {"values": folders} if folders else {}
+    values = {"values": categories} if categories else {}
     yield {"name": "include_category", "type": "text", **values}
     yield {"name": "exclude_category", "type": "text", **values}
 

@@ -15,7 +15,7 @@ from shared.http.call import Reply, acceptable_values
 from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Handler, Route
 from shared.protocols.page.config import PageConfig
-from shared.protocols.page.description import describe_app, describe_sign_in, list_folders
+from shared.protocols.page.description import describe_app, describe_sign_in, list_categories
 
 FOLDER = Path(__file__).parent / "static"
 MEDIA_TYPES = {
@@ -118,8 +118,8 @@ def _reply(exchange: Exchange, asset: Asset) -> Reply:
 
 async def config(exchange: Exchange) -> Reply:
     """Answer with what the app can do here. Raises ChatErrors."""
-    folders = await list_folders(exchange)
-    return exchange.json_reply(await asyncio.to_thread(describe_app, exchange, folders))
+    categories = await list_categories(exchange)
+    return exchange.json_reply(await asyncio.to_thread(describe_app, exchange, categories))
 
 
 async def auth_setup(exchange: Exchange) -> Reply:

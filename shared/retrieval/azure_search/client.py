@@ -76,6 +76,22 @@ class SearchIndex:
                 with errors.map_malformed_response():
                     return int(response.json()["@odata.count"])
 
+    async def values(
+        self, field: str, condition: str | None, limit: int, seconds: float
+    ) -> tuple[str, ...]:
+        """Return the first values of a facetable field among the passages that match a filter.
+
+        They are sorted. Raises ChatErrors.
+        """
+        facet = f"{field},count:{limit},sort:value"
+        query = {"search": "*", "select": field, "top": 0, "facets": [facet]}
+        with map_errors():
+            async with asyncio.timeout(seconds):
+                response = await self._post(query | ({"filter": condition} if condition else {}))
+                with errors.map_malformed_response():
+                    buckets = response.json()["@search.facets"][field]
+                    return tuple(str(bucket["value"]) for bucket in buckets)
+
     async def _post(self, body: Mapping[str, Any]) -> AsyncHttpResponse:
         path = f"/indexes('{quote(self.name)}')/docs/search.post.search"
         request = HttpRequest(

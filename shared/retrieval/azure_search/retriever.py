@@ -193,6 +193,18 @@ class AzureSearchRetriever:
         """Return nothing: the service does not list the values of a field such as sourcefile."""
         return ()
 
+    async def list_categories(
+        self, user: User, overrides: Overrides, limit: int
+    ) -> tuple[str, ...]:
+        """Return the categories of passages that `user` may see. Raises ChatErrors.
+
+        Empty for an index of another origin, whose field need not be facetable.
+        """
+        if not self.fields.category or not self.fields.is_own_schema:
+            return ()
+        condition = build_filter(self.fields, user, overrides)
+        return await self.index.values(self.fields.category, condition, limit, self.seconds)
+
     async def _attach_images(
         self, sources: tuple[Source, ...], hits: Sequence[Mapping[str, Any]], overrides: Overrides
     ) -> tuple[tuple[Source, ...], tuple[str, ...]]:

@@ -19,6 +19,7 @@ from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.retrieval.base import (
     EMPTY_INDEX,
+    MAX_FILES,
     NO_VECTORS,
     WHOLE_FILE,
     Embed,
@@ -26,6 +27,7 @@ from shared.retrieval.base import (
     IndexStatistics,
     SearchReport,
     SearchResult,
+    top_folders,
 )
 from shared.retrieval.sqlite import search
 from shared.retrieval.sqlite.connections import (
@@ -193,6 +195,12 @@ class SqliteRetriever:
         """Return the next files of which `user` may see a passage. Raises ChatErrors."""
         query = SearchQuery(user, "", overrides)
         return await self._read(lambda index: search.list_files(index, query, after, limit))
+
+    async def list_categories(
+        self, user: User, overrides: Overrides, limit: int
+    ) -> tuple[str, ...]:
+        """Return the top folders of the first files that `user` may see. Raises ChatErrors."""
+        return top_folders(await self.list_files(user, overrides, "", MAX_FILES))[:limit]
 
     async def _read(self, read: Callable[[OpenIndex], T]) -> T:
         """Call `read` with the current index in a thread, so that it delays no other request."""

@@ -277,24 +277,23 @@ def test_title_and_questions_of_the_settings_are_for_everybody() -> None:
         assert config["examples"] == ["How many days?", "Who?"]
 
 
-class FolderRetriever(FakeRetriever):
-    """A retriever over documents in folders, of which Ben may see one."""
+class CategoryRetriever(FakeRetriever):
+    """A retriever over two categories, of which Ben may see one."""
 
-    async def list_files(
-        self, user: User, overrides: Overrides, after: str, limit: int
+    async def list_categories(
+        self, user: User, overrides: Overrides, limit: int
     ) -> tuple[str, ...]:
         assert bool(overrides.use_oid_security_filter) == user.is_signed_in
-        names = ("a.md", "no.%231/b.md", "plans/2026/c.md", "plans/d.md")
-        return names[:2] if user.oid == "ben" else names
+        return ("no.#1",) if user.oid == "ben" else ("no.#1", "plans")
 
 
 def categories(access: AccessPolicy, headers: Any) -> list[Any]:
-    service = local_service(make_rag(retriever=FolderRetriever()), access)
+    service = local_service(make_rag(retriever=CategoryRetriever()), access)
     overrides = Client(service, headers)("GET", "/config").json["overrides"]
     return [each.get("values") for each in overrides if each["name"].endswith("_category")]
 
 
-def test_folders_that_the_caller_may_see_are_offered_as_categories() -> None:
+def test_categories_that_the_caller_may_see_are_offered() -> None:
     signed_in = AccessPolicy(sign_in=True)
 
     assert categories(SINGLE_USER, {}) == [["no.#1", "plans"]] * 2
@@ -304,7 +303,7 @@ def test_folders_that_the_caller_may_see_are_offered_as_categories() -> None:
     assert categories(AccessPolicy(), {}) == [None] * 2
 
 
-def test_config_is_complete_without_the_folders() -> None:
+def test_config_is_complete_without_the_categories() -> None:
     rag = make_rag(retriever=FakeRetriever(error=Unavailable()))
 
     assert "include_category" in offered_overrides(rag)
