@@ -416,6 +416,29 @@ def test_health_counts_the_passages_of_an_index(home: Path) -> None:
     assert empty["failing"]["index"].startswith("The index has no passages: fill it")
 
 
+@pytest.mark.part("page")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        error_response(400),
+        error_response(503),
+        json_response({"value": []}),
+        json_response({"value": [], "@search.facets": {"category": [{"count": 1}]}}),
+    ],
+)
+def test_page_starts_without_the_categories_if_they_cannot_be_read(
+    home: Path, answer: list[Step]
+) -> None:
+    with app(home) as (search, _, client):
+        whole = client.get("/config").json()["overrides"]
+        search.plan += [answer] * 3  # a 503 is repeated
+        without = client.get("/config").json()["overrides"]
+
+    (values,) = (each["values"] for each in whole if each["name"] == "include_category")
+    assert values == sorted({doc["category"] for doc in DOCS if doc["category"]})
+    assert [each.get("values") for each in without if each["name"] == "include_category"] == [None]
+
+
 def test_searches_share_one_connection(home: Path) -> None:
     with app(home) as (search, _, client):
         for _ in range(5):
