@@ -100,7 +100,7 @@ async function openAddress() {
 function showWelcome(chosenModel) {
   const { model, index, examples, title } = config;
   const sentences = [];
-  if (model) sentences.push(model === "demo" ? translate("runningDemo") : translate("runningModel", { model }));
+  if (model) sentences.push(translate(model === "demo" ? "runningDemo" : "runningModel", { model }));
   if (index) {
     const kind = index.isSamples ? "samples" : index.documents ? "documents" : "passages";
     sentences.push(translate(kind, index));

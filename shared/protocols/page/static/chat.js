@@ -1,4 +1,4 @@
-// The conversation that is shown: sends questions, shows answers and errors, stores what the app does not.
+// The conversation that is shown: sends questions, shows answers, stores what the app does not.
 
 import { addressOf, setAddress } from "./address.js";
 import { RequestError, streamAnswer } from "./client.js";
@@ -11,7 +11,9 @@ import { Turn } from "./turn.js";
 
 const list = document.querySelector("#turns");
 const welcome = document.querySelector("#welcome");
-const [sendButton, stopButton, saveButton] = ["#send", "#stop", "#save"].map((id) => document.querySelector(id));
+const [sendButton, stopButton, saveButton] = ["#send", "#stop", "#save"].map((selector) =>
+  document.querySelector(selector),
+);
 const NEAR = 24; // pixels from the end, where the page follows an answer
 const MAX_NAME_LENGTH = 100; // characters of a question that become the name of a conversation
 
@@ -114,7 +116,8 @@ export class Chat {
     const context = Object.keys(overrides).length ? { overrides } : {};
     const earlier = this.turns.slice(0, this.turns.indexOf(turn)).filter(({ view }) => view.text);
     // The app reads the history of a conversation, the newest version of each turn.
-    const readsHistory = this.id && earlier.every((each) => each.isStored && each === each.versions.at(-1));
+    const isKnown = (each) => each.isStored && each === each.versions.at(-1);
+    const readsHistory = this.id && earlier.every(isKnown);
     const messages = (readsHistory ? [] : earlier).flatMap(({ question, view }) => [
       { role: "user", content: question },
       { role: "assistant", content: view.text },
@@ -218,7 +221,8 @@ export class Chat {
     const newest = await readNewest(id);
     const isVersion = turn.versions.some((each) => each !== turn && each.id === newest?.id);
     const isRepeated = this.turns.at(-2)?.question === turn.question;
-    if (isVersion || isRepeated || newest?.question !== turn.question || !newest.text.startsWith(turn.view.text)) return false;
+    const isSame = newest?.question === turn.question && newest.text.startsWith(turn.view.text);
+    if (isVersion || isRepeated || !isSame) return false;
     Object.assign(turn, { id: newest.id, isStored: true });
     return true;
   }

@@ -52,7 +52,8 @@ export function startComposer({ images, send }) {
 /** Puts the focus where the next question is written; on a touch screen, whose keyboard that would
  * open, on the last turn. */
 export function focusComposer() {
-  const target = matchMedia("(pointer: coarse)").matches ? find("#turns > :last-child") ?? find("main") : question;
+  const isTouch = matchMedia("(pointer: coarse)").matches;
+  const target = isTouch ? (find("#turns > :last-child") ?? find("main")) : question;
   if (target !== question) target.tabIndex = -1;
   target.focus({ preventScroll: true });
 }

@@ -28,7 +28,7 @@ let actions = null;
 export function showConversations(connected) {
   actions = connected;
   toggle.hidden = false;
-  setOpen(isWide.matches && readPreference("conversations") !== false);
+  showAtStart();
   load();
   return { load, draw };
 }
@@ -43,8 +43,9 @@ async function loadMore() {
   await attempt(async () => {
     const page = await listConversations(position);
     const known = new Set(entries.map(({ id }) => id));
-    const read = page.memories.map(({ memory_id: id, name, create_time: created }) => ({ id, name, created }));
-    entries.push(...read.filter(({ id }) => !known.has(id)));
+    for (const { memory_id: id, name, create_time: created } of page.memories) {
+      if (!known.has(id)) entries.push({ id, name, created });
+    }
     position = page.next_token ?? 0;
   });
   draw();
@@ -84,8 +85,9 @@ function draw() {
   groups.replaceChildren(...parts);
   if (focused) focusEntry(focused);
   more.hidden = !position;
-  const sentence = search.value.trim() ? "noMatch" : "noConversations";
-  empty.textContent = shown.length || position || !error.hidden ? "" : translate(sentence, { words: search.value.trim() });
+  const words = search.value.trim();
+  const isEmpty = !shown.length && !position && error.hidden;
+  empty.textContent = isEmpty ? translate(words ? "noMatch" : "noConversations", { words }) : "";
 }
 
 function periodOf(created) {
@@ -171,6 +173,11 @@ function focusEntry(id) {
   groups.querySelector(`[data-id="${CSS.escape(id)}"] a`)?.focus();
 }
 
+/** Shows the list where it covers nothing, unless the person has closed it. */
+function showAtStart() {
+  setOpen(isWide.matches && readPreference("conversations") !== false);
+}
+
 function setOpen(isOpen) {
   panel.hidden = !isOpen;
   shade.hidden = !isOpen || isWide.matches;
@@ -199,7 +206,7 @@ shade.addEventListener("click", close);
 panel.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !isWide.matches) close();
 });
-isWide.addEventListener("change", () => actions && setOpen(isWide.matches && readPreference("conversations") !== false));
+isWide.addEventListener("change", () => actions && showAtStart());
 search.addEventListener("input", () => {
   draw();
   if (position && search.value && !shownEntries().length) loadMore();

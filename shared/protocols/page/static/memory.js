@@ -28,8 +28,9 @@ export async function readConversation(id) {
  * writes: an object with `sources` (that list), `replaced`, `ended` ("stopped", "failed"), `images`.
  */
 function parseTurn({ message_id: id, input: question, response: text, additional_info: info }) {
-  const { sources, replaced = false, ended = "", images = 0 } = parseInfo(info);
-  return { id, question, text, sources: Array.isArray(sources) ? sources.map(String) : [], replaced, ended, images };
+  const { sources = [], replaced = false, ended = "", images = 0 } = parseInfo(info);
+  const lines = Array.isArray(sources) ? sources.map(String) : [];
+  return { id, question, text, sources: lines, replaced, ended, images };
 }
 
 function parseInfo(info) {
@@ -37,7 +38,7 @@ function parseInfo(info) {
   if (info === "replaced") return { replaced: true }; // written by earlier versions of the page
   try {
     const value = JSON.parse(info);
-    return Array.isArray(value) ? { sources: value } : {};
+    return Array.isArray(value) ? { sources: value } : (value ?? {});
   } catch {
     return {}; // of another client
   }
@@ -57,12 +58,8 @@ export function markTurn(turnId, info, options) {
 /** Returns the newest stored turn of a conversation, parsed, or undefined. */
 export async function readNewest(id) {
   const { interactions } = await readJson(`${MEMORY}/conversation/${id}?max_results=1`);
-  const turns = interactions.map((turn) => ({ ...turn, message_id: turn.interaction_id, additional_info: decode(turn.additional_info) }));
-  return turns.map(parseTurn)[0];
-}
-
-function decode(info) {
-  return info.startsWith("{") ? JSON.parse(info) : info;
+  const [newest] = interactions.map((turn) => ({ ...turn, message_id: turn.interaction_id }));
+  return newest && parseTurn(newest);
 }
 
 /** Leaves out passages that are too much for the API: the turn is worth more than they are. */
@@ -75,4 +72,5 @@ function fit(info) {
 /** Returns the name of a conversation. */
 export const readName = async (id) => (await readJson(`${MEMORY}/${id}`)).name;
 export const renameConversation = (id, name) => writeJson(`${MEMORY}/${id}`, "PUT", { name });
-export const deleteConversation = (id, options) => readJson(`${MEMORY}/${id}`, { ...options, method: "DELETE" });
+export const deleteConversation = (id, options) =>
+  readJson(`${MEMORY}/${id}`, { ...options, method: "DELETE" });

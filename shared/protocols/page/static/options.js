@@ -9,7 +9,10 @@ const [dialog, fields, active] = ["#options", "#option-fields", "#active-options
 const [theme, language] = ["#theme", "#language"].map(find);
 let [overrides, onChange] = [[], () => {}];
 
-/** Fills the dialog; `changed()` is called for another value or language. Returns a function that reads the overrides. */
+/**
+ * Fills the dialog; `changed(values)` is called for another value or language. Returns a function that
+ * reads the overrides.
+ */
 export function startOptions(offered, changed) {
   [overrides, onChange] = [offered, changed];
   language.append(...Object.entries(LANGUAGES).map(([tag, name]) => new Option(name, tag)));
@@ -34,7 +37,8 @@ function makeField({ name, type, values, minimum, maximum }, value) {
   } else if (type === "boolean") {
     input.type = "checkbox";
   } else if (type === "number") {
-    Object.assign(input, { inputMode: "decimal", placeholder: `${translate("default")} (${minimum}–${maximum})` });
+    input.inputMode = "decimal";
+    input.placeholder = `${translate("default")} (${minimum}–${maximum})`;
   } else if (values) {
     input.setAttribute("list", `${name}-values`);
     const list = makeElement("datalist", { id: `${name}-values` });
@@ -69,7 +73,8 @@ function readNumber(text, { minimum, maximum }) {
 }
 
 function showError(input, { minimum, maximum, type }) {
-  const isWrong = type === "number" && input.value.trim() !== "" && readNumber(input.value, { minimum, maximum }) === undefined;
+  const isNumber = type === "number" && input.value.trim() !== "";
+  const isWrong = isNumber && readNumber(input.value, { minimum, maximum }) === undefined;
   const error = input.parentElement.querySelector(".error");
   input.setAttribute("aria-invalid", String(isWrong));
   error.hidden = !isWrong;

@@ -12,7 +12,12 @@ const template = document.querySelector("#turn");
 const announcer = document.querySelector("#announcer");
 const SENTENCE_END = /[.!?\u061f\u06d4](?=\s)|[\u3002\n]/gu;
 const STALL_SECONDS = 10; // without anything new, until the page says that it still waits
-const ENDINGS = { stopped: "stopped", failed: "failedEarlier", length: "endedAtLimit", content_filter: "endedByFilter" };
+const ENDINGS = {
+  stopped: "stopped",
+  failed: "failedEarlier",
+  length: "endedAtLimit",
+  content_filter: "endedByFilter",
+};
 
 export class Turn {
   /**
@@ -120,7 +125,8 @@ export class Turn {
     this.waiting = setInterval(() => {
       const seconds = Math.round((Date.now() - start) / 1000);
       // A screen reader hears each change.
-      if (seconds && seconds % STALL_SECONDS === 0) this.#setStatus(translate("stillWorking", { seconds }), true);
+      if (!seconds || seconds % STALL_SECONDS) return;
+      this.#setStatus(translate("stillWorking", { seconds }), true);
     }, 1000);
   }
 
@@ -242,7 +248,8 @@ export class Turn {
 
   #makeSources(citations) {
     return citations.map((citation, place) => {
-      const button = makeButton({ className: "quiet" }, () => this.#openSource(place, () => button, citations));
+      const open = () => this.#openSource(place, () => button, citations);
+      const button = makeButton({ className: "quiet" }, open);
       button.append(makeElement("bdi", { textContent: readableName(citation) }));
       return makeItem(button);
     });
