@@ -218,3 +218,21 @@ def test_page_works_without_the_file_of_its_language(
     page.keyboard.press("Enter")
 
     expect(page.locator(".turn .text")).to_have_text("hello")
+
+
+def test_page_works_where_the_browser_refuses_its_storage(page: Page, scripted: Server) -> None:
+    page.add_init_script(
+        """
+        const refuse = { get() { throw new DOMException("refused", "SecurityError"); } };
+        for (const name of ["localStorage", "sessionStorage"]) {
+          Object.defineProperty(window, name, refuse);
+        }
+        """
+    )
+    page.route("**/chat/stream", require_key)
+    page.goto(scripted.url)
+    ask(page, "say hello")
+    page.get_by_label("The function key.").fill("secret")
+    page.keyboard.press("Enter")
+
+    expect(page.locator(".turn .text")).to_have_text("hello")

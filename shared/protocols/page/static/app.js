@@ -9,7 +9,7 @@ import { makeButton, makeItem, showNotice } from "./elements.js";
 import { explainFailure } from "./errors.js";
 import { readConversation } from "./memory.js";
 import { startOptions } from "./options.js";
-import { applyTheme } from "./preferences.js";
+import { applyTheme, readForTab, storeForTab } from "./preferences.js";
 import { loadLanguage, translate } from "./text.js";
 
 const find = (selector) => document.querySelector(selector);
@@ -120,14 +120,14 @@ async function failed({ kind }, turn, retry) {
   if (kind === "key") askForKey(retry);
   if (kind !== "sign-in") return;
   setDraft(turn.question);
-  sessionStorage.setItem("address", location.hash);
+  storeForTab("address", location.hash);
   location.href = (await readSetup()).signInPath;
 }
 
 /** Goes back to the conversation that was shown before a sign-in. */
 function restoreAddress() {
-  const address = sessionStorage.getItem("address");
-  sessionStorage.removeItem("address");
+  const address = readForTab("address");
+  storeForTab("address", "");
   if (address && !location.hash) history.replaceState(null, "", address);
 }
 

@@ -1,5 +1,7 @@
 // Requests to the app, by its public protocols.
 
+import { readForTab, storeForTab } from "./preferences.js";
+
 const KEY_NAME = "x-functions-key";
 const PRINTABLE = /^[\x21-\x7e]+$/; // what a header can carry
 
@@ -23,13 +25,13 @@ export class RequestError extends Error {
 
 /** Keeps the function key for this tab; it never stands in an address. Returns whether it can be one. */
 export function setKey(key) {
-  if (PRINTABLE.test(key)) sessionStorage.setItem(KEY_NAME, key);
+  if (PRINTABLE.test(key)) storeForTab(KEY_NAME, key);
   return PRINTABLE.test(key);
 }
 
 /** Returns the key of this tab, or null. */
 export function readKey() {
-  const key = sessionStorage.getItem(KEY_NAME);
+  const key = readForTab(KEY_NAME);
   return PRINTABLE.test(key ?? "") ? key : null;
 }
 

@@ -1,6 +1,7 @@
 // The question that is being written, with its image.
 
 import { showNotice } from "./elements.js";
+import { readForTab, storeForTab } from "./preferences.js";
 import { translate } from "./text.js";
 
 const find = (selector) => document.querySelector(selector);
@@ -31,7 +32,7 @@ export function startComposer({ images, send }) {
     }
   });
   question.addEventListener("input", () => setDraft(question.value));
-  setDraft(sessionStorage.getItem("draft") ?? "");
+  setDraft(readForTab("draft") ?? "");
   find("#image-preview button").addEventListener("click", () => {
     setImage(null);
     focusComposer();
@@ -73,8 +74,7 @@ function editLast(event) {
 
 /** Sets the question that is being written; it survives a reload and a sign-in. */
 export function setDraft(text) {
-  if (text) sessionStorage.setItem("draft", text);
-  else sessionStorage.removeItem("draft");
+  storeForTab("draft", text);
   if (question.value !== text) question.value = text;
   question.style.height = "auto";
   question.style.height = `${question.scrollHeight}px`;

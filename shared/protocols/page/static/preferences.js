@@ -19,6 +19,28 @@ export function storePreference(name, value) {
   }
 }
 
+const unsaved = {}; // what the browser refuses to keep for the tab
+
+/** Returns a text that is kept for this tab, or null. */
+export function readForTab(name) {
+  try {
+    return sessionStorage.getItem(name);
+  } catch {
+    return unsaved[name] ?? null;
+  }
+}
+
+/** Keeps a text for this tab; an empty one is forgotten. */
+export function storeForTab(name, text) {
+  unsaved[name] = text || null;
+  try {
+    if (text) sessionStorage.setItem(name, text);
+    else sessionStorage.removeItem(name);
+  } catch {
+    // It lasts until the page is closed.
+  }
+}
+
 /** Shows the theme that was chosen, or that of the system. */
 export function applyTheme() {
   document.documentElement.dataset.theme = readPreference("theme") ?? "";
