@@ -50,6 +50,7 @@ EMBEDDED = [
     pytest.param("memory", marks=pytest.mark.part("embedded-index")),
     pytest.param("file", marks=pytest.mark.part("embedded-index", "ingestion")),
 ]
+AZURE = pytest.param("Azure AI Search", marks=pytest.mark.part("azure-search", "azure-ingestion"))
 
 
 @pytest.fixture(params=INDEXES)
@@ -221,7 +222,7 @@ def test_pages_have_each_file_that_a_user_may_see_once(
 
 
 @pytest.mark.parametrize("user", USERS)
-@pytest.mark.parametrize("name", [*EMBEDDED, "Azure AI Search"])
+@pytest.mark.parametrize("name", [*EMBEDDED, AZURE])
 def test_categories_are_those_of_passages_that_a_user_may_see(
     name: str, user: User, tmp_path: Path
 ) -> None:
@@ -235,6 +236,7 @@ def test_categories_are_those_of_passages_that_a_user_may_see(
     assert [*first] == expected[:1]
 
 
+@pytest.mark.part("azure-search", "azure-ingestion")
 def test_categories_of_an_index_of_another_tool_are_not_listed(tmp_path: Path) -> None:
     with INDEXES["own field names"](FILES, tmp_path) as run:
         assert run(lambda index: index.list_categories(NOBODY, BOTH, 50)) == ()
