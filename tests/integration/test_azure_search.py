@@ -424,15 +424,16 @@ def test_health_counts_the_passages_of_an_index(home: Path) -> None:
         error_response(503),
         json_response({"value": []}),
         json_response({"value": [], "@search.facets": {"category": [{"count": 1}]}}),
+        [Exchange.stall],
     ],
 )
 def test_page_starts_without_the_categories_if_they_cannot_be_read(
     home: Path, answer: list[Step]
 ) -> None:
-    with app(home) as (search, _, client):
+    with app(home, SEARCH_SECONDS="600") as (search, _, client):
         whole = client.get("/config").json()["overrides"]
         search.plan += [answer] * 3  # a 503 is repeated
-        without = client.get("/config").json()["overrides"]
+        without = client.get("/config", timeout=20).json()["overrides"]
 
     (values,) = (each["values"] for each in whole if each["name"] == "include_category")
     assert values == sorted({doc["category"] for doc in DOCS if doc["category"]})

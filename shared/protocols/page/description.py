@@ -5,6 +5,7 @@ The names in camel case are those of the front end of azure-search-openai-demo.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -23,6 +24,7 @@ SAMPLE_QUESTIONS = (
     "What does a Product Manager do?",
 )
 MAX_CATEGORIES = 50
+CATEGORIES_SECONDS = 1.0
 SIGN_IN_PATH = "/.auth/login/aad?post_login_redirect_uri=/"
 
 
@@ -38,8 +40,8 @@ async def list_categories(exchange: Exchange) -> tuple[str, ...]:
         return ()
     access, app = exchange.app.access, exchange.app
     user = access.get_user(exchange.call.headers)
-    with suppress(ChatError):  # the page works without
-        async with app.lookups:
+    with suppress(ChatError, TimeoutError):  # the page works without, and waits for the response
+        async with asyncio.timeout(CATEGORIES_SECONDS), app.lookups:
             overrides, retriever = access.apply_filters(user, Overrides()), exchange.rag.retriever
             return await retriever.list_categories(user, overrides, MAX_CATEGORIES)
     return ()
