@@ -98,12 +98,6 @@ class IndexStatistics:
         return datetime.fromtimestamp(self.updated or 0, UTC)
 
 
-def top_folders(sourcefiles: Iterable[str]) -> tuple[str, ...]:
-    """Return the top folders of files, sorted: the categories of documents that name no other."""
-    folders = (decode_path(name).partition("/") for name in sourcefiles)
-    return tuple(sorted({folder for folder, slash, _ in folders if slash}))
-
-
 class Retriever(Protocol):
     """Searches an index for passages.
 
@@ -165,9 +159,9 @@ class Retriever(Protocol):
     ) -> tuple[str, ...]:
         """Return at most `limit` categories of passages that `user` may see. Raises ChatErrors.
 
-        The default: the top folders of the first files.
+        The default is `list_top_folders`.
         """
-        return top_folders(await self.list_files(user, overrides, "", MAX_FILES))[:limit]
+        return await list_top_folders(self, user, overrides, limit)
 
     def statistics(self) -> IndexStatistics | None:
         """What the index holds, without a request. Raises ChatErrors.
@@ -175,6 +169,18 @@ class Retriever(Protocol):
         The default is None: unknown.
         """
         return None
+
+
+async def list_top_folders(
+    retriever: Retriever, user: User, overrides: Overrides, limit: int
+) -> tuple[str, ...]:
+    """Return the top folders of the first files that `user` may see, sorted. Raises ChatErrors.
+
+    They are the categories of documents that name no other.
+    """
+    files = await retriever.list_files(user, overrides, "", MAX_FILES)
+    folders = (decode_path(name).partition("/") for name in files)
+    return tuple(sorted({folder for folder, slash, _ in folders if slash}))[:limit]
 
 
 @dataclass(frozen=True, slots=True)

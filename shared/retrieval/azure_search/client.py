@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 from urllib.request import getproxies
 
@@ -23,6 +23,8 @@ from shared.azure.identity import SEARCH_SCOPE
 from shared.domain.errors import Misconfigured, TooManyRequests, Unavailable
 
 API_VERSION = "2026-04-01"
+T = TypeVar("T")
+
 CONNECT_SECONDS, READ_SECONDS = 5, 30
 RANKER_UNAVAILABLE_CODE = "SemanticQueriesNotAvailable"
 
@@ -69,12 +71,8 @@ class SearchIndex:
 
         `field` is any field.
         """
-        with map_errors():
-            async with asyncio.timeout(seconds):
-                query = {"search": "*", "select": field, "top": 0, "count": True}
-                response = await self._post(query)
-                with errors.map_malformed_response():
-                    return int(response.json()["@odata.count"])
+        query = {"select": field, "count": True}
+        return await self._summarize(query, lambda summary: int(summary["@odata.count"]), seconds)
 
     async def values(
         self, field: str, condition: str | None, limit: int, seconds: float
@@ -84,13 +82,22 @@ class SearchIndex:
         They are sorted. Raises ChatErrors.
         """
         facet = f"{field},count:{limit},sort:value"
-        query = {"search": "*", "select": field, "top": 0, "facets": [facet]}
+        query = {"select": field, "facets": [facet]} | ({"filter": condition} if condition else {})
+
+        def read(summary: Any) -> tuple[str, ...]:
+            return tuple(str(bucket["value"]) for bucket in summary["@search.facets"][field])
+
+        return await self._summarize(query, read, seconds)
+
+    async def _summarize(
+        self, query: Mapping[str, Any], read: Callable[[Any], T], seconds: float
+    ) -> T:
+        """Return what `read` finds in a response without hits. Raises ChatErrors."""
         with map_errors():
             async with asyncio.timeout(seconds):
-                response = await self._post(query | ({"filter": condition} if condition else {}))
+                response = await self._post({"search": "*", "top": 0, **query})
                 with errors.map_malformed_response():
-                    buckets = response.json()["@search.facets"][field]
-                    return tuple(str(bucket["value"]) for bucket in buckets)
+                    return read(response.json())
 
     async def _post(self, body: Mapping[str, Any]) -> AsyncHttpResponse:
         path = f"/indexes('{quote(self.name)}')/docs/search.post.search"

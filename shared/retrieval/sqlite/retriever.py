@@ -19,7 +19,6 @@ from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.retrieval.base import (
     EMPTY_INDEX,
-    MAX_FILES,
     NO_VECTORS,
     WHOLE_FILE,
     Embed,
@@ -27,7 +26,7 @@ from shared.retrieval.base import (
     IndexStatistics,
     SearchReport,
     SearchResult,
-    top_folders,
+    list_top_folders,
 )
 from shared.retrieval.sqlite import search
 from shared.retrieval.sqlite.connections import (
@@ -200,7 +199,7 @@ class SqliteRetriever:
         self, user: User, overrides: Overrides, limit: int
     ) -> tuple[str, ...]:
         """Return the top folders of the first files that `user` may see. Raises ChatErrors."""
-        return top_folders(await self.list_files(user, overrides, "", MAX_FILES))[:limit]
+        return await list_top_folders(self, user, overrides, limit)
 
     async def _read(self, read: Callable[[OpenIndex], T]) -> T:
         """Call `read` with the current index in a thread, so that it delays no other request."""
