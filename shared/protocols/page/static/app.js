@@ -10,11 +10,11 @@ import { explainFailure } from "./errors.js";
 import { readConversation } from "./memory.js";
 import { startOptions } from "./options.js";
 import { applyTheme, readForTab, storeForTab } from "./preferences.js";
+import { watchEnd } from "./scroll.js";
 import { loadLanguage, translate } from "./text.js";
 
 const find = (selector) => document.querySelector(selector);
-const [keyDialog, keyValue, keyError, toEnd] = ["#key", "#key-value", "#key .error", "#to-end"].map(find);
-const FAR = 400; // pixels from the end, where the button to it appears
+const [keyDialog, keyValue, keyError] = ["#key", "#key-value", "#key .error"].map(find);
 let chat = null;
 let conversations = null;
 let opening = ""; // the id of the conversation that is being read
@@ -25,10 +25,14 @@ const [config] = await Promise.all([readConfig().catch(() => null), loadLanguage
 
 function start() {
   const remembers = config.memory && hasRoute(ROUTES.conversations);
-  const options = startOptions(config.overrides, ({ model }) => {
-    showWelcome(model);
-    conversations?.draw();
+  const options = startOptions(config.overrides, {
+    changed: showModel,
+    translated: () => {
+      showWelcome();
+      conversations?.draw();
+    },
   });
+  showWelcome();
   chat = new Chat(remembers, options, {
     failed,
     changed: () => conversations?.load(),
@@ -42,6 +46,7 @@ function start() {
     });
   }
   startComposer({ images: config.images, send });
+  watchEnd(focusComposer);
   find("#new-chat").addEventListener("click", startNew);
   addEventListener("popstate", openAddress);
   document.body.inert = false; // everything has its action now
@@ -97,7 +102,11 @@ async function openAddress() {
   conversations?.draw();
 }
 
-function showWelcome(chosenModel) {
+function showModel({ model }) {
+  find("#model").textContent = model ?? config.model ?? "";
+}
+
+function showWelcome() {
   const { model, index, examples, title } = config;
   const sentences = [];
   if (model) sentences.push(translate(model === "demo" ? "runningDemo" : "runningModel", { model }));
@@ -106,7 +115,6 @@ function showWelcome(chosenModel) {
     sentences.push(translate(kind, index));
   }
   document.title = find("h1").textContent = title || translate("title");
-  find("#model").textContent = chosenModel ?? model ?? "";
   find("#running").textContent = sentences.join(" ");
   find("#examples").replaceChildren(...examples.map(makeExample));
   find("#next-steps").hidden = !index?.isSamples;
@@ -154,18 +162,9 @@ find("#key form").addEventListener("submit", (event) => {
   keyError.hidden = false;
 });
 
-function showToEnd() {
-  const { scrollTop, clientHeight, scrollHeight } = document.documentElement;
-  toEnd.hidden = scrollTop + clientHeight > scrollHeight - FAR;
+if (config) {
+  await start();
+} else {
+  find("#running").textContent = translate("errorStart");
+  find("#welcome").hidden = false;
 }
-
-addEventListener("scroll", showToEnd, { passive: true });
-new ResizeObserver(showToEnd).observe(find("main"));
-toEnd.addEventListener("click", () => {
-  scrollTo({ top: document.body.scrollHeight });
-  focusComposer();
-});
-
-if (config) await start();
-else find("#running").textContent = translate("errorStart");
-find("#welcome").hidden = Boolean(chat?.turns.length);

@@ -2,8 +2,10 @@
 
 import { addressOf, setAddress } from "./address.js";
 import { RequestError, streamAnswer } from "./client.js";
-import { saveFile, showDone } from "./elements.js";
+import { copyText } from "./clipboard.js";
+import { openFile, showDone } from "./elements.js";
 import { markTurn, readName, readNewest, renameConversation, storeTurn } from "./memory.js";
+import { keepEndInView, scrollToEnd } from "./scroll.js";
 import { closeSource } from "./source.js";
 import { stopSpeaking } from "./speech.js";
 import { translate } from "./text.js";
@@ -14,7 +16,6 @@ const welcome = document.querySelector("#welcome");
 const [sendButton, stopButton, saveButton] = ["#send", "#stop", "#save"].map((selector) =>
   document.querySelector(selector),
 );
-const NEAR = 24; // pixels from the end, where the page follows an answer
 const MAX_NAME_LENGTH = 100; // characters of a question that become the name of a conversation
 
 export class Chat {
@@ -255,13 +256,12 @@ export class Chat {
 
   async #copyAddress(turn) {
     const address = addressOf(this.id, this.turns.indexOf(turn) + 1);
-    await navigator.clipboard.writeText(address);
-    showDone(turn.part(".link"), translate("copied"));
+    if (await copyText(address)) showDone(turn.part(".link"), translate("copied"));
   }
 
   #save() {
     const parts = this.turns.map(({ question, view }) => `## ${question}\n\n${view.text}\n`);
-    saveFile("chat.md", new Blob([parts.join("\n")], { type: "text/markdown" }));
+    openFile(new Blob([parts.join("\n")], { type: "text/markdown" }), { name: "chat.md" });
   }
 
   #showBusy() {
@@ -290,15 +290,4 @@ async function renameFirst(id, question, newQuestion) {
   if (name === newName || (await readName(id)) !== name) return false;
   await renameConversation(id, newName);
   return true;
-}
-
-/** Lets the page grow; scrolls to its new end, unless the reader has scrolled away from the old one. */
-function keepEndInView(grow) {
-  const { scrollTop, clientHeight, scrollHeight } = document.documentElement;
-  grow();
-  if (scrollTop + clientHeight > scrollHeight - NEAR) scrollToEnd();
-}
-
-function scrollToEnd() {
-  scrollTo({ top: document.body.scrollHeight });
 }

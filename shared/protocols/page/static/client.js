@@ -1,5 +1,6 @@
 // Requests to the app, by its public protocols.
 
+import { openFile } from "./elements.js";
 import { readForTab, storeForTab } from "./preferences.js";
 
 const KEY_NAME = "x-functions-key";
@@ -99,7 +100,7 @@ export function sendRating(requestId, rating) {
  * RequestError, also after a part of the answer.
  */
 export async function* streamAnswer(request, image, signal, begin) {
-  const response = await send("/chat/stream", { method: "POST", signal, ...body(request, image) });
+  const response = await send("/chat/stream", { signal, ...post(request, image) });
   begin(response.headers.get("x-request-id"));
   let finished = false;
   for await (const line of jsonLines(response.body)) {
@@ -110,13 +111,12 @@ export async function* streamAnswer(request, image, signal, begin) {
   if (!finished) throw new RequestError("interrupted");
 }
 
-function body(request, image) {
-  const json = JSON.stringify(request);
-  if (!image) return { body: json, headers: { "Content-Type": "application/json" } };
+function post(request, image) {
+  if (!image) return json("POST", request);
   const form = new FormData();
-  form.append("json", new Blob([json], { type: "application/json" }));
+  form.append("json", new Blob([JSON.stringify(request)], { type: "application/json" }));
   form.append(`messages[${request.messages.length - 1}].files[0]`, image);
-  return { body: form };
+  return { method: "POST", body: form };
 }
 
 async function* jsonLines(stream) {
@@ -143,12 +143,7 @@ export async function openDocument(citation) {
   if (!readKey()) return window.open(documentPath(citation), "_blank", "noopener");
   const [path, place] = citation.split("#");
   const file = await (await send(documentPath(path))).blob();
-  const type = SHOWN.test(file.type) ? file.type : "application/octet-stream";
-  const address = URL.createObjectURL(new Blob([file], { type }));
-  const link = document.createElement("a");
-  link.href = place ? `${address}#${place}` : address;
-  if (SHOWN.test(type)) link.target = "_blank";
-  else link.download = decodeURIComponent(path.split("/").at(-1));
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  if (SHOWN.test(file.type)) return openFile(file, { place });
+  const unknown = new Blob([file], { type: "application/octet-stream" });
+  return openFile(unknown, { name: decodeURIComponent(path.split("/").at(-1)) });
 }

@@ -1,5 +1,6 @@
 // Blocks of code in an answer: the name of the language, a button to copy, colours.
 
+import { copyText } from "./clipboard.js";
 import { makeButton, makeElement } from "./elements.js";
 import { translate } from "./text.js";
 import DOMPurify from "./vendor/purify.js";
@@ -50,7 +51,7 @@ function addHeader(element, name) {
 }
 
 async function copy(element, button) {
-  await navigator.clipboard.writeText(element.textContent);
+  if (!(await copyText(element.textContent))) return;
   button.textContent = translate("copied");
   setTimeout(() => (button.textContent = translate("copyCode")), 2000);
 }

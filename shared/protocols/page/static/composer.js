@@ -47,7 +47,6 @@ export function startComposer({ images, send }) {
     target.value = "";
   });
   question.disabled = false;
-  focusComposer();
 }
 
 /** Puts the focus where the next question is written; on a touch screen, whose keyboard that would

@@ -112,17 +112,12 @@ export function countDown(element, seconds, sentence) {
   }, 1000);
 }
 
-/** Saves a text as a file of the person's downloads. */
-export function saveFile(name, blob) {
-  const link = makeElement("a", { href: URL.createObjectURL(blob), download: name });
+/** Saves a file under a name; without one, shows it in another tab, at a `place` in it. */
+export function openFile(blob, { name = "", place = "" }) {
+  const address = URL.createObjectURL(blob);
+  const link = makeElement("a", { href: place ? `${address}#${place}` : address });
+  if (name) link.download = name;
+  else link.target = "_blank";
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
-
-/** Copies Markdown, and HTML for programs that paste formatted text. Throws where a page may not. */
-export async function copyText(text, markup) {
-  const html = new Blob([markup], { type: "text/html" });
-  const plain = new Blob([text], { type: "text/plain" });
-  await navigator.clipboard.write([new ClipboardItem({ "text/plain": plain, "text/html": html })]);
-}
-

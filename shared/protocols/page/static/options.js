@@ -7,14 +7,14 @@ import { hasSentence, LANGUAGES, loadLanguage, translate } from "./text.js";
 const find = (selector) => document.querySelector(selector);
 const [dialog, fields, active] = ["#options", "#option-fields", "#active-options"].map(find);
 const [theme, language] = ["#theme", "#language"].map(find);
-let [overrides, onChange] = [[], () => {}];
+let [overrides, handlers] = [[], null];
 
 /**
- * Fills the dialog; `changed(values)` is called for another value or language. Returns a function that
- * reads the overrides.
+ * Fills the dialog. `handlers` react to `changed(values)`, for another value, and `translated()`, for
+ * another language. Returns a function that reads the overrides.
  */
-export function startOptions(offered, changed) {
-  [overrides, onChange] = [offered, changed];
+export function startOptions(offered, connected) {
+  [overrides, handlers] = [offered, connected];
   language.append(...Object.entries(LANGUAGES).map(([tag, name]) => new Option(name, tag)));
   [theme.value, language.value] = [readPreference("theme") ?? "", readPreference("language") ?? ""];
   const stored = readPreference("options") ?? {};
@@ -95,7 +95,8 @@ function readOptions() {
 
 /** Shows what is set above the composer, each with a button that takes it back. */
 function showActive() {
-  const set = Object.entries(readOptions());
+  const values = readOptions();
+  const set = Object.entries(values);
   active.replaceChildren(...set.map(([name, value]) => {
     const text = value === true ? translate(name) : `${translate(name)}: ${nameOf(value)}`;
     const button = makeButton({ textContent: `${text} ×` }, () => reset(name));
@@ -103,8 +104,8 @@ function showActive() {
     return makeItem(button);
   }));
   active.hidden = !set.length;
-  storePreference("options", set.length ? readOptions() : null);
-  onChange(readOptions());
+  storePreference("options", set.length ? values : null);
+  handlers.changed(values);
 }
 
 function reset(name) {
@@ -128,4 +129,5 @@ language.addEventListener("change", async () => {
   const values = readOptions();
   await loadLanguage();
   draw((name) => values[name]);
+  handlers.translated();
 });

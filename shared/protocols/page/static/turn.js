@@ -2,7 +2,8 @@
 
 import { AnswerView } from "./answer.js";
 import { hasRoute, ROUTES, sendRating } from "./client.js";
-import { copyText, makeButton, makeElement, makeItem, showDone, showNotice } from "./elements.js";
+import { copyText } from "./clipboard.js";
+import { makeButton, makeElement, makeItem, showDone } from "./elements.js";
 import { showFailure } from "./errors.js";
 import { readableName, showSource } from "./source.js";
 import { canSpeak, speak } from "./speech.js";
@@ -94,12 +95,7 @@ export class Turn {
     for (const link of copied.querySelectorAll("a.citation")) link.replaceWith(`[${link.textContent}]`);
     const sources = this.view.used.map((name, place) => `[${place + 1}] ${readableName(name)}`);
     copied.append(...sources.map((textContent) => makeElement("p", { textContent })));
-    try {
-      await copyText(this.view.text, copied.innerHTML);
-      showDone(this.part(".copy"), translate("copied"));
-    } catch {
-      showNotice(translate("errorCopy"));
-    }
+    if (await copyText(this.view.text, copied.innerHTML)) showDone(this.part(".copy"), translate("copied"));
   }
 
   #showVersion(step) {
@@ -119,11 +115,10 @@ export class Turn {
 
   /** Shows what the app does at present, and how long it has done nothing. */
   wait(step) {
-    const start = Date.now();
-    clearInterval(this.waiting);
+    this.changed = Date.now();
     this.#setStatus(step ? translate(step) : "", true);
-    this.waiting = setInterval(() => {
-      const seconds = Math.round((Date.now() - start) / 1000);
+    this.waiting ||= setInterval(() => {
+      const seconds = Math.round((Date.now() - this.changed) / 1000);
       // A screen reader hears each change.
       if (!seconds || seconds % STALL_SECONDS) return;
       this.#setStatus(translate("stillWorking", { seconds }), true);
