@@ -122,10 +122,19 @@ def require_key(route: Route) -> None:
         route.fulfill(status=401)
 
 
-def test_key_dialog_can_be_left_without_a_key(page: Page, scripted: Server) -> None:
-    page.goto(scripted.url)
+def ask_without_key(page: Page, server: Server) -> None:
+    page.goto(server.url)
     page.route("**/chat/stream", require_key)
     ask(page, "say hello")
+
+
+def enter_key(page: Page, key: str) -> None:
+    page.get_by_label("The function key.").fill(key)
+    page.keyboard.press("Enter")
+
+
+def test_key_dialog_can_be_left_without_a_key(page: Page, scripted: Server) -> None:
+    ask_without_key(page, scripted)
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Edit").click()
@@ -136,41 +145,30 @@ def test_key_dialog_can_be_left_without_a_key(page: Page, scripted: Server) -> N
 
 
 def test_key_is_asked_for_and_sent_as_a_header(page: Page, scripted: Server) -> None:
-    page.goto(scripted.url)
-    page.route("**/chat/stream", require_key)
-    ask(page, "say hello")
-    page.get_by_label("The function key.").fill("secret")
-    page.keyboard.press("Enter")
+    ask_without_key(page, scripted)
+    enter_key(page, "secret")
 
     expect(page.locator(".turn .text")).to_have_text("hello")
     assert "secret" not in page.url
 
 
 def test_wrong_key_is_called_wrong(page: Page, scripted: Server) -> None:
-    page.goto(scripted.url)
-    page.route("**/chat/stream", require_key)
-    ask(page, "say hello")
+    ask_without_key(page, scripted)
     alert = page.get_by_role("dialog").get_by_role("alert")
     expect(page.get_by_role("dialog")).to_be_visible()
     expect(alert).to_be_hidden()
-    page.get_by_label("The function key.").fill("wrong")
-    page.keyboard.press("Enter")
+    enter_key(page, "wrong")
     expect(alert).to_have_text("The app did not accept the key.")
-    page.get_by_label("The function key.").fill("secret")
-    page.keyboard.press("Enter")
+    enter_key(page, "secret")
 
     expect(page.locator(".turn .text")).to_have_text("hello")
 
 
 def test_key_that_no_header_can_carry_is_refused(page: Page, scripted: Server) -> None:
-    page.goto(scripted.url)
-    page.route("**/chat/stream", require_key)
-    ask(page, "say hello")
-    page.get_by_label("The function key.").fill("schlüssel")
-    page.keyboard.press("Enter")
+    ask_without_key(page, scripted)
+    enter_key(page, "schlüssel")
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("only Latin letters")
-    page.get_by_label("The function key.").fill("secret")
-    page.keyboard.press("Enter")
+    enter_key(page, "secret")
 
     expect(page.locator(".turn .text")).to_have_text("hello")
 
@@ -229,10 +227,7 @@ def test_page_works_where_the_browser_refuses_its_storage(page: Page, scripted: 
         }
         """
     )
-    page.route("**/chat/stream", require_key)
-    page.goto(scripted.url)
-    ask(page, "say hello")
-    page.get_by_label("The function key.").fill("secret")
-    page.keyboard.press("Enter")
+    ask_without_key(page, scripted)
+    enter_key(page, "secret")
 
     expect(page.locator(".turn .text")).to_have_text("hello")

@@ -14,6 +14,7 @@ from tests.support.browser.page import (
     open_conversation,
     release,
     reopen,
+    send_edited,
 )
 from tests.support.servers import Server
 
@@ -130,9 +131,7 @@ def test_earlier_version_stays_until_the_new_answer_begins_and_after_a_stop(
 ) -> None:
     page.goto(stored.url)
     ask_and_wait(page, "say before")
-    page.get_by_role("button", name="Edit").click()
-    page.get_by_label("Edit the question").fill("say after; wait for a version")
-    page.keyboard.press("Enter")
+    send_edited(page, "say after; wait for a version")
     expect(page.locator(".turn .text")).to_have_text("after")
     page.get_by_role("button", name="Stop", exact=True).click()
     expect(page.get_by_role("button", name="Link to this answer")).to_be_visible()
@@ -178,9 +177,7 @@ def test_new_chat_during_an_edited_answer_keeps_both_versions(page: Page, stored
     page.goto(stored.url)
     ask_and_wait(page, "say original")
     address = page.url
-    page.get_by_role("button", name="Edit").click()
-    page.get_by_label("Edit the question").fill("say changed; wait for a new chat")
-    page.keyboard.press("Enter")
+    send_edited(page, "say changed; wait for a new chat")
     expect(page.locator(".turn .text")).to_have_text("changed")
     page.get_by_role("button", name="New chat").click()
     ask_and_wait(page, "say something else")
@@ -197,9 +194,7 @@ def test_new_chat_before_an_edited_answer_begins_replaces_nothing(
     page.goto(stored.url)
     ask_and_wait(page, "say it remains")
     address = page.url
-    page.get_by_role("button", name="Edit").click()
-    page.get_by_label("Edit the question").fill("say never; open as held for ever")
-    page.keyboard.press("Enter")
+    send_edited(page, "say never; open as held for ever")
     expect(page.get_by_text("Searching")).to_be_visible()
     with page.expect_response(lambda response: response.request.method == "PUT"):
         page.get_by_role("button", name="New chat").click()

@@ -25,11 +25,16 @@ def ask_and_wait(page: Page, question: str) -> None:
     expect(page.locator(".turn .retry").last).to_be_visible()
 
 
-def edit(page: Page, question: str) -> None:
-    """Ask another question in the place of the last one, and wait for the end of the answer."""
+def send_edited(page: Page, question: str) -> None:
+    """Ask another question in the place of the last one."""
     page.get_by_role("button", name="Edit").click()
     page.get_by_label("Edit the question").last.fill(question)
     page.keyboard.press("Enter")
+
+
+def edit(page: Page, question: str) -> None:
+    """Ask another question in the place of the last one, and wait for the end of the answer."""
+    send_edited(page, question)
     expect(page.locator(".turn .retry").last).to_be_visible()
 
 
