@@ -59,7 +59,7 @@ def take_sheet(browser: Browser, folder: Path) -> None:
     style = "body { margin: 0; background: #888 } p, img { height: 210px; margin: 2px }"
     sheet.write_text(f"<style>{style}</style>{rows}", "utf-8")
     page = browser.new_page(viewport={"width": 604, "height": 800})
-    page.goto(sheet.as_uri())
+    page.goto(sheet.resolve().as_uri())
     page.screenshot(path=folder / "sheet.png", full_page=True)
     page.context.close()
 
