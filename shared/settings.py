@@ -97,6 +97,12 @@ def _parse_providers(value: str, info: ValidationInfo) -> tuple[ProviderMetadata
     return read_list(value, info.context or {}, SHARED_FOLDER.parent)
 
 
+def _check_color(value: str) -> str:
+    if not re.fullmatch(r"#[0-9a-f]{6}", value, re.ASCII | re.IGNORECASE):
+        raise ValueError("must be a color such as #2457c5")
+    return value
+
+
 def _check_ascending(scores: tuple[float, ...]) -> tuple[float, ...]:
     if len(scores) != 5 or list(scores) != sorted(scores):
         raise ValueError("must be five scores in ascending order")
@@ -138,6 +144,7 @@ CallerKey = Annotated[Key, AfterValidator(_check_caller_key)]
 Score = Annotated[float, Field(ge=0, le=4)]
 Scores = Annotated[Json[tuple[Score, ...]], AfterValidator(_check_ascending)]
 Title = Annotated[str, Field(min_length=1, max_length=100)]
+Color = Annotated[str, AfterValidator(_check_color)]
 Questions = Json[Annotated[tuple[Title, ...], Field(max_length=10)]]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 ModelApi = Literal["chat_completions", "responses"]
@@ -236,6 +243,7 @@ class Settings(BaseModel):
     chat_answers: Literal["message", "output_text"] = "message"
     page: Switch = "on"
     page_title: Title | None = None
+    page_color: Color | None = None
     page_questions: Questions = ()
 
     # Limits

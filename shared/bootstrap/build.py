@@ -172,7 +172,12 @@ def _configure_protocols(clients: Clients) -> tuple[object, ...]:
         make_aog_config(clients),
         McpConfig(settings.base_url),
         OpenSearchConfig(settings.azure_search_index or "documents"),
-        PageConfig(settings.page == "on", settings.page_title, settings.page_questions),
+        PageConfig(
+            settings.page == "on",
+            settings.page_title,
+            settings.page_color,
+            settings.page_questions,
+        ),
         _make_search_scope(settings),
     )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser.axe import problems
+from tests.support.browser.colors import READ_COLOR, contrast
 from tests.support.browser.page import MEMORY, VACATION, ask, ask_and_wait, edit, open_list
 from tests.support.browser.states import LOOKS, STATES, open_page
 from tests.support.servers import Server
@@ -18,6 +20,9 @@ NAME = """(() => {
   const element = document.activeElement;
   return element.getAttribute("aria-label") ?? element.textContent.trim();
 })()"""
+
+
+SET_BRAND = "(color) => document.documentElement.style.setProperty('--brand', color)"
 
 
 @pytest.fixture(params=["light", "dark"])
@@ -72,6 +77,21 @@ def test_no_state_violates_a_rule_of_axe_in_any_look(
         page.context.close()
 
     assert found == {name: [] for name in STATES}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_any_color_of_a_brand_is_legible(page: Page, samples: Server, theme: str) -> None:
+    page.emulate_media(color_scheme=theme)
+    page.goto(samples.url)
+    ratios = {}
+    for levels in product(("00", "80", "ff"), repeat=3):
+        color = "#" + "".join(levels)
+        page.evaluate(SET_BRAND, color)
+        accent = page.evaluate(READ_COLOR, "--accent")
+        for name in ("--background", "--surface", "--raised", "--on-accent"):
+            ratios[color, name] = contrast(accent, page.evaluate(READ_COLOR, name))
+
+    assert {key: ratio for key, ratio in ratios.items() if ratio < 4.5} == {}
 
 
 def test_edited_question_versions_and_notices_violate_no_rule_of_axe(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.support.browser.colors import READ_COLOR
 from tests.support.browser.page import ANSWER, VACATION, ask, ask_and_wait, release
 from tests.support.servers import COMMAND_MODEL, HOSTS, Server, run_server
 
@@ -169,8 +170,9 @@ def test_answer_is_read_aloud_by_a_voice_of_the_device_alone(page: Page, scripte
     assert [(text.strip(), voice) for text, voice in spoken] == [("one word", "local")]
 
 
-def test_settings_give_the_page_its_title_and_questions(page: Page, tmp_path: Path) -> None:
-    settings = {"PAGE_TITLE": "Ask HR <b>", "PAGE_QUESTIONS": '["say welcome"]'}
+def test_settings_give_the_page_its_looks(page: Page, tmp_path: Path) -> None:
+    looks = {"PAGE_TITLE": "Ask HR <b>", "PAGE_COLOR": "#7d0a0a"}
+    settings = {**looks, "PAGE_QUESTIONS": '["say welcome"]'}
     with run_server(HOSTS[-1], tmp_path, {**COMMAND_MODEL, **settings}) as server:
         page.goto(server.url)
         expect(page.get_by_role("heading", level=1)).to_have_text("Ask HR <b>")
@@ -178,6 +180,8 @@ def test_settings_give_the_page_its_title_and_questions(page: Page, tmp_path: Pa
 
         expect(page.locator(".turn .text")).to_have_text("welcome")
         assert page.title() == "Ask HR <b>"
+        red, green, blue = page.evaluate(READ_COLOR, "--accent")
+        assert red > 100 > 50 > max(green, blue)
 
 
 @pytest.mark.parametrize("name", ["include_category", "exclude_category"])

@@ -54,6 +54,15 @@ def test_all_invalid_settings_are_named_without_values() -> None:
     }
 
 
+@pytest.mark.part("page")
+@pytest.mark.parametrize("color", ["green", "#fff", "#12345g", "#1234567", "2457c5", "red;x"])
+def test_color_is_six_hexadecimal_digits(color: str) -> None:
+    with pytest.raises(SettingsError) as failure:
+        read_settings({"PAGE_COLOR": color})
+
+    assert failure.value.problems == ("PAGE_COLOR must be a color such as #2457c5",)
+
+
 @pytest.mark.parametrize("name", ["abc", "files-2", "a" * 63])
 def test_container_name_of_blob_storage_is_accepted(name: str) -> None:
     assert read_settings({"AZURE_STORAGE_CONTAINER": name}).azure_storage_container == name

@@ -11,4 +11,5 @@ class PageConfig:
 
     enabled: bool = True
     title: str | None = None  # None: the page's own, in its language
+    color: str | None = None  # "#rrggbb"; None: that of tokens.css
     questions: tuple[str, ...] = ()  # for the first screen

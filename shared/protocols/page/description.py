@@ -70,6 +70,7 @@ def describe_app(exchange: Exchange, categories: tuple[str, ...] = ()) -> Json:
         **details,
         **questions,
         **({"title": page.title} if page.title else {}),
+        **({"color": page.color} if page.color else {}),
     }
 
 

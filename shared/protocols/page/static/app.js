@@ -107,7 +107,7 @@ function showModel({ model }) {
 }
 
 function showWelcome() {
-  const { model, index, examples, title } = config;
+  const { model, index, examples, title, color } = config;
   const sentences = [];
   if (model) sentences.push(translate(model === "demo" ? "runningDemo" : "runningModel", { model }));
   if (index) {
@@ -115,6 +115,7 @@ function showWelcome() {
     sentences.push(translate(kind, index));
   }
   document.title = find("h1").textContent = title || translate("title");
+  if (color) document.documentElement.style.setProperty("--brand", color);
   find("#running").textContent = sentences.join(" ");
   find("#examples").replaceChildren(...examples.map(makeExample));
   find("#next-steps").hidden = !index?.isSamples;

@@ -266,14 +266,19 @@ def test_laptop_has_no_memory() -> None:
 
 
 @pytest.mark.part("demo", "embedded-index")
-def test_title_and_questions_of_the_settings_are_for_everybody() -> None:
-    settings = {"PAGE_TITLE": "Ask HR", "PAGE_QUESTIONS": '["How many days?", "Who?"]'}
+def test_looks_of_the_settings_are_for_everybody() -> None:
+    settings = {
+        "PAGE_TITLE": "Ask HR",
+        "PAGE_COLOR": "#0A7d5a",
+        "PAGE_QUESTIONS": '["How many days?", "Who?"]',
+    }
     laptop_config = Client(laptop(**settings), {})("GET", "/config").json
     service = replace(laptop(**settings), access=AccessPolicy())
     anonymous = Client(service, {})("GET", "/config").json
 
     for config in (laptop_config, anonymous):
         assert config["title"] == "Ask HR"
+        assert config["color"] == "#0A7d5a"
         assert config["examples"] == ["How many days?", "Who?"]
 
 
