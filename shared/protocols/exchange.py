@@ -82,6 +82,9 @@ class ErrorFormat:
     # Those of the error, unless the protocol has others.
     status: Callable[[ChatError, Any], int] = lambda failure, _body: failure.status
     headers: Callable[[ChatError], Mapping[str, str]] = lambda failure: failure.headers
+    # Of a response that is an error, not of one that ends a stream.
+    encode_error: Callable[[Json], bytes] = dumps
+    error_media_type: str = JSON
 
 
 @dataclass
@@ -167,9 +170,10 @@ class Exchange:
                 self.cleanup.close()
 
     def _error_reply(self, error: ChatError) -> Reply:
-        body = dumps(self.errors.write_error(error, self.body))
-        status = self.errors.status(error, self.body)
-        return Reply(status, JSON, body, dict(self.errors.headers(error)))
+        errors = self.errors
+        body = errors.encode_error(errors.write_error(error, self.body))
+        status, headers = errors.status(error, self.body), dict(errors.headers(error))
+        return Reply(status, errors.error_media_type, body, headers)
 
     @property
     def rag(self) -> Rag:

@@ -63,8 +63,8 @@ class ChatProtocol(ErrorFormat):
 
     media_type: str
     parse: Callable[[Body], ChatRequest]
-    write_answer: Callable[[ChatRequest, Answer], Json]
     write_stream: Callable[[ChatRequest, Events], Stream]
+    write_answer: Callable[[ChatRequest, Answer], Json] | None = None  # None: always as a stream
     prompt_builder: PromptBuilder = COMPOSED
 
 
@@ -110,7 +110,7 @@ async def respond(
         prompt_builder=protocol.prompt_builder,
     )
     events = stream_answer(exchange.rag, options)
-    if not streams(exchange):
+    if protocol.write_answer and not streams(exchange):
         whole = await cancel_on_disconnect(collect(events), call.is_disconnected)
         return exchange.json_reply(protocol.write_answer(request, whole))
     stream = protocol.write_stream(request, events)
