@@ -17,8 +17,12 @@ from shared.protocols.openai import routes as openai
 from shared.protocols.openai.responses import routes as responses
 from shared.protocols.opensearch import routes as opensearch
 from shared.protocols.page import routes as page
+from shared.protocols.ui_message_stream import routes as ui_message_stream
 
-PROTOCOLS = (ai_chat, health, content, feedback, aog, openai, responses, opensearch, mcp, page)
+PROTOCOLS = (
+    *(ai_chat, health, content, feedback, aog, openai, responses, opensearch, mcp, page),
+    ui_message_stream,
+)
 ROUTES: Mapping[str, Route] = {
     route.path: route for protocol in PROTOCOLS for route in protocol.ROUTES
 }

@@ -131,7 +131,7 @@ SHARED_FOLDER = Path(__file__).parent
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/,\s?#@]+", re.ASCII)
 HOST = re.compile(r"[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?(:[0-9]{1,5})?", re.ASCII)
 # The first segments of routes; "admin" is the Functions host's.
-ROUTE_WORDS = ("admin", "aog", "ask", "chat", "content", "health", "mcp", "openai", "v1")
+ROUTE_WORDS = ("admin", "aog", "api", "ask", "chat", "content", "health", "mcp", "openai", "v1")
 IndexName = Annotated[Name, AfterValidator(_check_index_name)]
 Url = Annotated[str, AfterValidator(_check_url)]
 SecureUrl = Annotated[Url, AfterValidator(_check_tls)]

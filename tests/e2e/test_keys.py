@@ -23,6 +23,7 @@ QUESTION = {"messages": [{"role": "user", "content": "say yes"}], "input": "say 
 BODIES = {
     "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "ping"},
     "/feedback": {"request_id": "x", "rating": "up"},
+    "/api/chat": {"messages": [{"role": "user", "parts": [{"type": "text", "text": "say Yes"}]}]},
 }
 PAGE = ("/", "/page/{path}", "/config", "/auth_setup")
 STORED = {
@@ -34,6 +35,8 @@ CALLS = {
     "/chat": ("POST", "/chat"),
     "/chat/stream": ("POST", "/chat/stream"),
     "/ask": ("POST", "/ask"),
+    "/api/chat": ("POST", "/api/chat"),
+    "/api/chat/{id}/stream": ("GET", "/api/chat/1/stream"),
     "/health": ("GET", "/health"),
     "/feedback": ("POST", "/feedback"),
     "/content/{path}": ("GET", CITED),

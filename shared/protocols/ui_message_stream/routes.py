@@ -1,0 +1,55 @@
+"""The routes of the AI SDK: its chat, and a stream to resume, of which there is none."""
+
+from __future__ import annotations
+
+from shared.domain.errors import BadRequest
+from shared.http.call import Reply
+from shared.protocols.exchange import JSON, READ, Exchange, Route
+from shared.protocols.handler import read_request, respond
+from shared.protocols.ui_message_stream.response import HEADERS, UI_MESSAGE_STREAM
+
+USAGE = (
+    "POST /api/chat with Content-Type: application/json and a body such as "
+    '{"messages": [{"role": "user", "parts": [{"type": "text", "text": "..."}]}]}'
+)
+
+
+async def chat(exchange: Exchange) -> Reply:
+    """Answer a chat as a stream."""
+    body = await exchange.read_body()
+    request = await read_request(exchange, UI_MESSAGE_STREAM, body)
+    if not exchange.rag.client_prompts:
+        _refuse_instructions(body.json["messages"])
+    exchange.headers.update(HEADERS)
+    return await respond(exchange, UI_MESSAGE_STREAM, request)
+
+
+def _refuse_instructions(messages: list[dict[str, object]]) -> None:
+    """Raise BadRequest for a page's instructions, where they may not instruct the model."""
+    for place, message in enumerate(messages):
+        if message["role"] == "system":
+            field = f"messages[{place}].role"
+            raise BadRequest("must be user or assistant in this deployment", field=field)
+
+
+async def resume(exchange: Exchange) -> Reply:
+    """Say that there is no stream to resume: each ends with its connection."""
+    exchange.identify(UI_MESSAGE_STREAM)
+    return Reply(204, JSON, b"", exchange.headers)
+
+
+ROUTES = (
+    Route(
+        path="/api/chat",
+        methods=("POST",),
+        handler=chat,
+        errors=UI_MESSAGE_STREAM,
+        usage=USAGE,
+    ),
+    Route(
+        path="/api/chat/{id}/stream",
+        methods=READ,
+        handler=resume,
+        errors=UI_MESSAGE_STREAM,
+    ),
+)
