@@ -104,7 +104,7 @@ def say_not_found(paths: Sequence[str], request: Request, _: Exception) -> Respo
     """Return the 404 for a path or a method that no route has, with the routes that exist."""
     routes = f"the routes: {', '.join(paths)}; docs/protocols.md explains them"
     has_prefix = request.url.path.lower().startswith("/api/")
-    start = "There is no /api before " if has_prefix else "There is no such route. These are "
+    start = "Leave out /api. These are " if has_prefix else "There is no such route. These are "
     return PlainTextResponse(f"{start}{routes}.\n", 404, {"X-Content-Type-Options": "nosniff"})
 
 

@@ -325,14 +325,14 @@ def test_rules_of_documents_can_be_tried_as_a_person(
 
 def test_unknown_route_on_the_dev_server_names_the_routes(tmp_path: Path) -> None:
     with run_server("dev", tmp_path, {}) as server, server.client() as client:
-        wrong, api = client.get("/nothing<b>"), client.post("/api/chat", json=asking("say x"))
+        wrong, api = client.get("/nothing<b>"), client.post("/api/ask", json=asking("say x"))
 
     assert wrong.headers["content-type"] == "text/plain; charset=utf-8"
     assert "nothing" not in wrong.text
     assert "There is no such route. These are the routes: /, " in wrong.text
     assert " /chat, /chat/stream, " in wrong.text
-    assert "no /api before" not in wrong.text
-    assert api.text.startswith("There is no /api before the routes: /, ")
+    assert "Leave out /api" not in wrong.text
+    assert api.text.startswith("Leave out /api. These are the routes: /, ")
 
 
 def test_unknown_openai_path_is_a_404_in_openais_shape(client: httpx.Client) -> None:
