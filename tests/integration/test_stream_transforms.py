@@ -34,6 +34,7 @@ from shared.protocols.handler import Stream
 from shared.protocols.openai.request import RequestState
 from shared.protocols.openai.responses.request import ResponseState
 from shared.protocols.openai.responses.storage import ResponseStore, StoredAnswer
+from shared.protocols.ui_message_stream.history import PageHistory
 from shared.rag.citations import number_citations
 from shared.telemetry.access_log import NOOP_TRACER, AccessLog
 from tests.support.fakes import PLUS, STANDARD
@@ -101,6 +102,7 @@ def arguments(name: str, memory: Memory) -> Mapping[str, Any]:
         "Span": NOOP_TRACER,
         "AccessLog": record,
         "ChatHistory": ChatHistory(memory, "anna", "missing", streams=True),
+        "PageHistory": PageHistory(ChatHistory(memory, "anna", "missing", streams=True), True),
         "StoredAnswer": StoredAnswer(ResponseStore(memory, "anna"), memory.new_id(), ()),
     }
 

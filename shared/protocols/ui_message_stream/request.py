@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
@@ -13,6 +14,7 @@ from shared.domain.messages import MAX_MESSAGES, Message, check_image_url
 from shared.domain.overrides import Overrides
 from shared.domain.request import ChatRequest
 from shared.http.body import Body, InvalidField, join_messages, require_object, validate
+from shared.protocols.context_json import CONVERSATION
 from shared.protocols.message_json import FAST, format_text, join_texts
 
 READ = ("text", "file")
@@ -46,20 +48,46 @@ class _Message(BaseModel, strict=True):
 class _Fields(BaseModel, strict=True):
     """The keys that are read. Others are the page's own, and ignored."""
 
-    messages: list[_Message] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
+    messages: Annotated[
+        list[_Message] | None, Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
+    ] = None
+    message: _Message | None = None  # the question alone, of a stored conversation
     overrides: dict[str, Any] | None = None
+    conversation_id: str | None = None  # null asks for a new one
+    trigger: str | None = None
+    messageId: str | None = None  # of the question that was edited, or the answer to repeat
+
+
+@dataclass(frozen=True, slots=True)
+class PageState:
+    """The conversation that a request names."""
+
+    conversation: str | None  # None creates one
+    replaces: bool  # whether a question was edited, or its answer is requested again
 
 
 def parse(body: Body) -> ChatRequest:
     """Parse a request. Raises BadRequest that names each key at fault."""
     fields = validate(_Fields, require_object(body.json), fail=_fail)
     overrides = validate(Overrides, fields.overrides or {}, "overrides")
-    messages = [
-        _parse_message(f"messages[{place}]", each) for place, each in enumerate(fields.messages)
-    ]
-    _check_question(f"messages[{len(messages) - 1}]", messages[-1])
+    replaces = fields.trigger == "regenerate-message" or fields.messageId is not None
+    state = PageState(fields.conversation_id, replaces) if CONVERSATION in body.json else None
+    paths, given = zip(*_list_messages(fields, state), strict=True)
+    messages = tuple(map(_parse_message, paths, given))
+    _check_question(paths[-1], messages[-1])
     # An answer that was stopped before its first word has no text.
-    return ChatRequest(tuple(each for each in messages if each.content or each.images), overrides)
+    read = tuple(each for each in messages if each.content or each.images)
+    return ChatRequest(read, overrides, state)
+
+
+def _list_messages(fields: _Fields, state: PageState | None) -> Iterator[tuple[str, _Message]]:
+    """Yield each message with its path. Raises BadRequest without any."""
+    if fields.messages is not None:
+        yield from ((f"messages[{place}]", each) for place, each in enumerate(fields.messages))
+    elif fields.message is None or state is None or state.replaces:
+        raise BadRequest("is required", field="messages")
+    else:
+        yield "message", fields.message
 
 
 def _fail(fields: Sequence[InvalidField]) -> BadRequest:

@@ -48,9 +48,10 @@ class MessageWriter:
                 yield from self._finish(context, event)
 
     def _start(self, context: Context) -> Iterator[Json]:
-        metadata = self.request.metadata
-        model = {"model": context.model}
-        yield {"type": "start", "messageId": metadata.id, "messageMetadata": model}
+        metadata, more = self.request.metadata, {"model": context.model}
+        if context.conversation is not None:
+            more[context_json.CONVERSATION] = context.conversation
+        yield {"type": "start", "messageId": metadata.id, "messageMetadata": more}
         yield {"type": "start-step"}
         pages: dict[str, Source] = {}  # the client shows each source that it gets
         for source in context.sources:

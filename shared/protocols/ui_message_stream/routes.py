@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from shared.domain.errors import BadRequest
 from shared.http.call import Reply
 from shared.protocols.exchange import JSON, READ, Exchange, Route
 from shared.protocols.handler import read_request, respond
+from shared.protocols.ui_message_stream.history import find_history
 from shared.protocols.ui_message_stream.response import HEADERS, UI_MESSAGE_STREAM
 
 USAGE = (
@@ -15,16 +18,19 @@ USAGE = (
 
 
 async def chat(exchange: Exchange) -> Reply:
-    """Answer a chat as a stream."""
+    """Answer a chat as a stream, in a stored conversation where it names one."""
     body = await exchange.read_body()
     request = await read_request(exchange, UI_MESSAGE_STREAM, body)
     if not exchange.rag.client_prompts:
-        _refuse_instructions(body.json["messages"])
+        _refuse_instructions(body.json.get("messages") or ())
+    history = find_history(exchange, request)
+    if history is not None:
+        request = await exchange.wait_for(history.with_history(request))
     exchange.headers.update(HEADERS)
-    return await respond(exchange, UI_MESSAGE_STREAM, request)
+    return await respond(exchange, UI_MESSAGE_STREAM, request, history=history)
 
 
-def _refuse_instructions(messages: list[dict[str, object]]) -> None:
+def _refuse_instructions(messages: Sequence[Mapping[str, object]]) -> None:
     """Raise BadRequest for a page's instructions, where they may not instruct the model."""
     for place, message in enumerate(messages):
         if message["role"] == "system":

@@ -104,7 +104,7 @@ def test_image_is_part_of_the_question(url: str, kind: str) -> None:
 
 REFUSED: list[tuple[Any, str]] = [
     ({}, "messages: is required"),
-    ({"messages": None}, "messages: must be a list"),
+    ({"messages": None}, "messages: is required"),
     ({"messages": []}, "messages: must not be empty"),
     ({"messages": [7]}, "messages[0]: must be an object"),
     ({"messages": [message("tool")]}, "messages[0].role: must be"),
