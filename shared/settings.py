@@ -241,6 +241,7 @@ class Settings(BaseModel):
     allow_client_filters: bool = False
     strictness_scores: Scores = Field(default="[0.5,1,1.5,2,2.5]", validate_default=True)
     chat_answers: Literal["message", "output_text"] = "message"
+    task_models: Switch = "off"
     page: Switch = "on"
     page_title: Title | None = None
     page_color: Color | None = None

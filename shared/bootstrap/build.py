@@ -27,6 +27,7 @@ from shared.protocols.content import ContentConfig
 from shared.protocols.exchange import App
 from shared.protocols.mcp.documents import McpConfig
 from shared.protocols.openai.data_sources import SearchScope
+from shared.protocols.openai.models import TaskModelsConfig
 from shared.protocols.opensearch.search import OpenSearchConfig
 from shared.protocols.page.config import PageConfig
 from shared.rag.flow import Rag
@@ -171,6 +172,7 @@ def _configure_protocols(clients: Clients) -> tuple[object, ...]:
         HistoryConfig(settings.conversations == "always"),
         make_aog_config(clients),
         McpConfig(settings.base_url),
+        TaskModelsConfig(settings.task_models == "on"),
         OpenSearchConfig(settings.azure_search_index or "documents"),
         PageConfig(
             settings.page == "on",

@@ -12,10 +12,10 @@ from shared.domain.errors import NoSuchModel, NoSuchRoute
 from shared.domain.events import Context, Done, Events
 from shared.domain.request import ChatRequest
 from shared.http.call import Reply
-from shared.models.router import Router
 from shared.protocols.exchange import EVERY_METHOD, READ, Exchange, Route
 from shared.protocols.handler import USAGE, read_request, respond
 from shared.protocols.openai.data_sources import with_data_source
+from shared.protocols.openai.models import apply_task_model, list_models
 from shared.protocols.openai.response import CHAT, format_model, format_models
 from shared.rag.citations import number_citations
 
@@ -39,8 +39,9 @@ async def chat(exchange: Exchange) -> Reply:
     body = await exchange.read_body()
     request = await read_request(exchange, CHAT, body)
     request = _with_deployment(exchange, request)
+    request = apply_task_model(exchange, request)
     request = with_data_source(exchange, request)
-    if not exchange.rag.client_prompts:
+    if request.grounding != "none" and not exchange.rag.client_prompts:
         request = without_instructions(request)
     notices = partial(add_notices, exchange.headers)
     return await respond(exchange, CHAT, request, (number_citations, notices))
@@ -50,14 +51,14 @@ async def models(exchange: Exchange) -> Reply:
     """List the models."""
     check_access(exchange)
     exchange.identify(CHAT)
-    return exchange.json_reply(format_models(_owners(exchange.rag.models)))
+    return exchange.json_reply(format_models(list_models(exchange)))
 
 
 async def model(exchange: Exchange) -> Reply:
     """Describe a model. Raises NoSuchModel."""
     check_access(exchange)
     exchange.identify(CHAT)
-    name, owners = exchange.call.path, _owners(exchange.rag.models)
+    name, owners = exchange.call.path, list_models(exchange)
     if name not in owners:
         raise NoSuchModel(f"There is no model {name!r:.100}.")
     return exchange.json_reply(format_model(name, owners[name]))
@@ -113,15 +114,6 @@ async def add_notices(headers: dict[str, str], events: Events) -> Events:
                     text = " ".join(notices).encode("ascii", "replace").decode()
                     headers[NOTICE] = re.sub(r"[^ -~]", " ", text)[:LONGEST_NOTICE]
             yield event
-
-
-def _owners(models: Router) -> dict[str, str]:
-    """Return the name of the first provider of each model, by the model's name."""
-    owners: dict[str, str] = {}
-    for provider in models.providers:
-        for name in provider.models if provider.available else ():
-            owners.setdefault(name, provider.name)
-    return owners
 
 
 def _route(path: str, **more: Any) -> Route:

@@ -15,6 +15,7 @@ from shared.http.call import Reply
 from shared.memory.base import Interaction
 from shared.protocols.exchange import READ, Exchange, Route, check_method
 from shared.protocols.handler import ChatProtocol, read_request, respond
+from shared.protocols.openai.models import apply_task_model
 from shared.protocols.openai.response import headers
 from shared.protocols.openai.responses import storage
 from shared.protocols.openai.responses.errors import (
@@ -56,8 +57,11 @@ async def create(exchange: Exchange) -> Reply:
     check_access(exchange)
     body = await exchange.read_body()
     request = await read_request(exchange, RESPONSES, body)
+    request = apply_task_model(exchange, request)
+    if request.grounding == "none":
+        request = replace(request, state=replace(request.state, store=False, searches=False))
     request, answer = await exchange.wait_for(_load(exchange, request))
-    if not exchange.rag.client_prompts:
+    if request.grounding != "none" and not exchange.rag.client_prompts:
         request = without_instructions(request)
         echo = {**request.state.echo, "instructions": None}
         request = replace(request, state=replace(request.state, echo=echo))
