@@ -242,6 +242,7 @@ class Settings(BaseModel):
     strictness_scores: Scores = Field(default="[0.5,1,1.5,2,2.5]", validate_default=True)
     chat_answers: Literal["message", "output_text"] = "message"
     task_models: Switch = "off"
+    citation_links: Switch = "off"
     page: Switch = "on"
     page_title: Title | None = None
     page_color: Color | None = None

@@ -28,6 +28,7 @@ from shared.protocols.exchange import App
 from shared.protocols.mcp.documents import McpConfig
 from shared.protocols.openai.data_sources import SearchScope
 from shared.protocols.openai.models import TaskModelsConfig
+from shared.protocols.openai.routes import ChatCompletionsConfig
 from shared.protocols.opensearch.search import OpenSearchConfig
 from shared.protocols.page.config import PageConfig
 from shared.rag.flow import Rag
@@ -172,6 +173,7 @@ def _configure_protocols(clients: Clients) -> tuple[object, ...]:
         HistoryConfig(settings.conversations == "always"),
         make_aog_config(clients),
         McpConfig(settings.base_url),
+        ChatCompletionsConfig(settings.citation_links == "on"),
         TaskModelsConfig(settings.task_models == "on"),
         OpenSearchConfig(settings.azure_search_index or "documents"),
         PageConfig(

@@ -202,7 +202,8 @@ def with_data_source(exchange: Exchange, request: ChatRequest) -> ChatRequest:
     if data_source is None:
         return request
     overrides = exchange.app.config(SearchScope).apply(data_source, request.overrides)
-    return _with_known_model(exchange, replace(request, overrides=overrides))
+    state = replace(request.state, links_citations=False)  # these clients read `[docN]` alone
+    return _with_known_model(exchange, replace(request, overrides=overrides, state=state))
 
 
 def _with_known_model(exchange: Exchange, request: ChatRequest) -> ChatRequest:

@@ -43,6 +43,7 @@ ROLES: Mapping[str, Role] = {
 ORPHANS_DROPPED = "tool messages without a tool_call_id were left out: they answer no call."
 CONTENT = re.compile(r"messages\[\d+\]\.content\b")
 CITATION = re.compile(r" ?\[doc\d{1,3}\]", re.ASCII)
+LINK_DEFINITIONS = re.compile(r"\n+(?:\[doc\d{1,3}\]: <\S*>(?:\n|$))+$", re.ASCII)
 
 
 class _Url(BaseModel, strict=True):
@@ -105,6 +106,7 @@ class RequestState:
     include_usage: bool  # whether a stream ends with the usage
     include_contexts: Sequence[str] = ("citations", "intent")  # keys of the `context`
     data_source: DataSource | None = None  # is checked by the deployment
+    links_citations: bool = False  # whether each citation in the text is a link, in Markdown
 
 
 class FieldError(BadRequest):
@@ -225,6 +227,11 @@ def _parse_message(path: str, message: _Message, sent: Json) -> Message:
 
 
 def _without_citations(part: Json) -> Json:
-    """Return a part of an earlier answer without its `[docN]`, which number other sources."""
+    """Return a part of an earlier answer without its `[docN]`, which number other sources.
+
+    Their links, which `CITATION_LINKS` adds, go with them.
+    """
     text = part.get("text")
-    return part if text is None else {**part, "text": CITATION.sub("", text)}
+    if text is None:
+        return part
+    return {**part, "text": CITATION.sub("", LINK_DEFINITIONS.sub("", text))}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from shared.domain import errors
 from shared.domain.events import (
@@ -100,7 +102,8 @@ def _error(message: str, param: str | None, kind: str, code: str | None = None) 
 def write_answer(request: ChatRequest, result: Answer) -> Json:
     """Return the JSON of an answer: a `chat.completion`."""
     calls = [tool_call_json(call) for call in result.tool_calls]
-    message: Json = {"role": "assistant", "content": result.content or (None if calls else "")}
+    content = result.content + link_definitions(request, result)
+    message: Json = {"role": "assistant", "content": content or (None if calls else "")}
     if calls:
         message["tool_calls"] = calls
     message["context"] = source_context(request, result.context)
@@ -144,10 +147,17 @@ def write_stream(request: ChatRequest, events: Events) -> Stream:
         line = b"" if value is None else server_sent_event(value)
         if isinstance(event, Done):
             result = Answer(context, "".join(parts), event)
-            return b"".join((_annotations_chunk(request, result), line, *_trailer(request, result)))
+            ahead = _links_chunk(request, result) + _annotations_chunk(request, result)
+            return b"".join((ahead, line, *_trailer(request, result)))
         return line
 
     return Stream(encode_events(events, encode), server_sent_event)
+
+
+def _links_chunk(request: ChatRequest, result: Answer) -> bytes:
+    """Return a chunk with the links of an answer's citations; empty without any."""
+    text = link_definitions(request, result)
+    return server_sent_event(_chunk(request, result.context, {"content": text})) if text else b""
 
 
 def _annotations_chunk(request: ChatRequest, result: Answer) -> bytes:
@@ -221,10 +231,31 @@ CHAT = ChatProtocol(
 )
 
 
+def _find_citations(result: Answer) -> list[Citation]:
+    sources = {f"doc{number}": each for number, each in enumerate(result.context.sources, 1)}
+    return CitationFinder(sources).feed(result.content)
+
+
+def link_definitions(request: ChatRequest, result: Answer) -> str:
+    """Return the definitions that make links of the citations `[doc1]` in Markdown, if requested.
+
+    They stand behind the text, where nothing of them is displayed.
+    """
+    if not request.state.links_citations:
+        return ""
+    links, urls = request.metadata.links, dict[str, str]()
+    for each in _find_citations(result):
+        url = source_url(links, each.source)
+        # An index may have any address: nothing of it may end the link.
+        urls[result.content[each.start : each.end]] = re.sub(r"[\s<>]", lambda m: quote(m[0]), url)
+    lines = (f"\n{marker}: <{url}>" for marker, url in urls.items() if url)
+    text = "".join(lines)
+    return f"\n{text}" if text else ""
+
+
 def _annotations(request: ChatRequest, result: Answer) -> list[Json]:
     """Return OpenAI's annotations of the citations `[doc1]`, which the AI SDK shows as sources."""
-    sources = {f"doc{number}": each for number, each in enumerate(result.context.sources, 1)}
-    citations = CitationFinder(sources).feed(result.content)
+    citations = _find_citations(result)
     places = (url_citation(citation, request.metadata.links) for citation in citations)
     return [{"type": "url_citation", "url_citation": place} for place in places if place["url"]]
 

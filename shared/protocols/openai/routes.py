@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,13 @@ NO_INSTRUCTIONS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ChatCompletionsConfig:
+    """How the deployment answers chat completions."""
+
+    links_citations: bool = False  # whether each citation in the text is a link, in Markdown
+
+
 async def chat(exchange: Exchange) -> Reply:
     """Answer a chat completion, with numbered citations and the answer's notes in a header."""
     check_access(exchange)
@@ -40,11 +47,18 @@ async def chat(exchange: Exchange) -> Reply:
     request = await read_request(exchange, CHAT, body)
     request = _with_deployment(exchange, request)
     request = apply_task_model(exchange, request)
+    request = _with_citation_links(exchange, request)
     request = with_data_source(exchange, request)
     if request.grounding != "none" and not exchange.rag.client_prompts:
         request = without_instructions(request)
     notices = partial(add_notices, exchange.headers)
     return await respond(exchange, CHAT, request, (number_citations, notices))
+
+
+def _with_citation_links(exchange: Exchange, request: ChatRequest) -> ChatRequest:
+    """Return the request with links for its citations, if the deployment adds them."""
+    enabled = exchange.app.config(ChatCompletionsConfig).links_citations
+    return replace(request, state=replace(request.state, links_citations=enabled))
 
 
 async def models(exchange: Exchange) -> Reply:
