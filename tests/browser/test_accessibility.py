@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.support.browser.axe import problems
 from tests.support.browser.colors import READ_COLOR, contrast
 from tests.support.browser.page import MEMORY, VACATION, ask, ask_and_wait, edit, open_list
-from tests.support.browser.states import LOOKS, STATES, open_page
+from tests.support.browser.states import LOOKS, STATES, Theme, open_page
 from tests.support.servers import Server
 
 MARKDOWN = "# Plans\n\n| plan | days |\n|---|---|\n| Plus | 20 |\n\n1. `code`\n2. **bold**"
@@ -65,7 +65,7 @@ def test_error_and_key_dialog_violate_no_rule_of_axe(themed: Page) -> None:
 
 @pytest.mark.parametrize(("width", "language", "theme"), LOOKS)
 def test_no_state_violates_a_rule_of_axe_in_any_look(
-    browser: Browser, samples: Server, width: int, language: str, theme: str
+    browser: Browser, samples: Server, width: int, language: str, theme: Theme
 ) -> None:
     with samples.client() as client:
         client.post(MEMORY, json={"name": "Listed"}).raise_for_status()
@@ -80,7 +80,7 @@ def test_no_state_violates_a_rule_of_axe_in_any_look(
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_any_color_of_a_brand_is_legible(page: Page, samples: Server, theme: str) -> None:
+def test_any_color_of_a_brand_is_legible(page: Page, samples: Server, theme: Theme) -> None:
     page.emulate_media(color_scheme=theme)
     page.goto(samples.url)
     ratios = {}

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.support.browser.axe import problems
 from tests.support.browser.echo import run_echo
 from tests.support.browser.page import MEMORY, ask
+from tests.support.browser.states import Theme
 from tests.support.servers import Server
 
 DOCUMENTS = {name: f"# {name}\n\nzebra\n" for name in ("a.md", "b.md", "c, d.md")}
@@ -274,7 +275,7 @@ def test_code_gets_colours_when_it_is_complete(echo_page: Page) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_answer_violates_no_rule_of_axe(browser: Browser, echo: Server, theme: str) -> None:
+def test_answer_violates_no_rule_of_axe(browser: Browser, echo: Server, theme: Theme) -> None:
     context = browser.new_context(color_scheme=theme, reduced_motion="reduce", locale="en")
     page = context.new_page()
     page.goto(echo.url)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from playwright.sync_api import Browser, Page, expect
 
@@ -12,7 +12,8 @@ from tests.support.browser.page import VACATION
 
 WIDTHS = (360, 768, 1280)
 LANGUAGES = ("en", "de", "ar")
-THEMES = ("light", "dark")
+Theme = Literal["light", "dark"]
+THEMES: Sequence[Theme] = ("light", "dark")
 # All pairs of a width, a language and a theme, in half of their combinations.
 LOOKS = tuple(
     (width, language, THEMES[(row + column) % 2])
@@ -115,7 +116,7 @@ STATES: Mapping[str, Callable[[Page], None]] = {
 
 
 def open_page(
-    browser: Browser, url: str, theme: Any, width: int, height: int = 860, language: str = "en"
+    browser: Browser, url: str, theme: Theme, width: int, height: int = 860, language: str = "en"
 ) -> Page:
     """Open the page in a context of its own."""
     context = browser.new_context(
