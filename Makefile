@@ -38,10 +38,10 @@ CORS := import json; host = json.load(open("local.settings.json", encoding="utf-
 	print(host.get("CORS") or "none")
 
 .DEFAULT_GOAL := help
-.PHONY: help run index run-fakes test test-all test-browser test-model test-removal mutants eval eval-questions eval-safety bench soak check samples rename lock
+.PHONY: help run index run-fakes test test-all test-browser test-model test-front-ends test-removal mutants eval eval-questions eval-safety bench soak check samples rename lock
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
 
 run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 (PORT=...; as a person: PERSON=id GROUPS=ids)
 	@version=none; \
@@ -92,6 +92,11 @@ test-browser: $(VENV)/.browser ## test the page in a browser (TEST_BROWSER=/path
 
 test-model: $(VENV)/.model ## test the app over a real language model, a small one (300 MB, once)
 	@TEST_MODEL=1 $(BIN)/python -m pytest tests/model $(ARGS)
+
+test-front-ends: $(VENV)/.browser ## test Open WebUI with the app (TEST_OPEN_WEBUI=/path/to/open-webui TEST_BROWSER=...)
+	@test -x "$(TEST_OPEN_WEBUI)" || { echo "Install Open WebUI (7 GB) in an environment of its own, with Python 3.11 or 3.12, \
+	and say where it is: make test-front-ends TEST_OPEN_WEBUI=/path/to/bin/open-webui"; exit 2; }
+	@TEST_BROWSER="$(TEST_BROWSER)" TEST_OPEN_WEBUI="$(TEST_OPEN_WEBUI)" $(BIN)/python -m pytest tests/front_ends $(ARGS)
 
 test-removal: $(VENV)/.dev ## check and test what is left without each part, for hours (one: ARGS="-k mcp"; pairs: PAIRS=1)
 	@REMOVAL=full $(BIN)/python -m pytest tests/template/test_removal.py $(ARGS)

@@ -45,6 +45,7 @@ SLOW = (
 # They need a browser, and a language model: `make test-browser` and `make test-model` run them.
 collect_ignore = [] if os.environ.get("TEST_BROWSER") else ["browser"]
 collect_ignore += [] if os.environ.get("TEST_MODEL") else ["model"]
+collect_ignore += [] if os.environ.get("TEST_OPEN_WEBUI") else ["front_ends"]
 # Busy machines are slow: no test of Hypothesis has a time limit.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")

@@ -31,7 +31,8 @@ def list_models(exchange: Exchange) -> dict[str, str]:
     owners = find_owners(exchange.rag.models)
     if not exchange.app.config(TaskModelsConfig).enabled:
         return owners
-    return {**{f"{name}{SUFFIX}": owner for name, owner in owners.items()}, **owners}
+    tasks = {f"{name}{SUFFIX}": owner for name, owner in owners.items()}
+    return {**owners, **tasks, **owners}  # last: pages begin with the first
 
 
 def find_owners(models: Router) -> dict[str, str]:
