@@ -23,7 +23,7 @@ from pydantic import (
 
 from shared.domain.errors import describe_error
 from shared.domain.hosts import is_loopback
-from shared.domain.overrides import DEFAULT_TOP, Policy
+from shared.domain.overrides import DEFAULT_TOP, ModelName, Policy
 from shared.models.providers.metadata import ProviderMetadata
 from shared.models.providers.provider_list import read_list
 from shared.retrieval.azure_search.search_fields import FieldNames
@@ -145,6 +145,7 @@ Score = Annotated[float, Field(ge=0, le=4)]
 Scores = Annotated[Json[tuple[Score, ...]], AfterValidator(_check_ascending)]
 Title = Annotated[str, Field(min_length=1, max_length=100)]
 Color = Annotated[str, AfterValidator(_check_color)]
+Aliases = Json[Annotated[dict[ModelName, ModelName], Field(max_length=100)]]
 Questions = Json[Annotated[tuple[Title, ...], Field(max_length=10)]]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 ModelApi = Literal["chat_completions", "responses"]
@@ -200,6 +201,7 @@ class Settings(BaseModel):
 
     # Several models
     model_providers: Providers = ()
+    model_aliases: Aliases = Field(default="{}", validate_default=True)
     hybrid_policy: Policy = "default"
     local_first_token_seconds: float = Field(default=20, gt=0)
     inline_provider_hosts: Hosts = frozenset()

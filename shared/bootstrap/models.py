@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from shared.bootstrap.clients import Clients, make_http_model
@@ -12,7 +13,7 @@ from shared.domain.hosts import is_local
 from shared.models import builtin_embedding
 from shared.models.base import Model
 from shared.models.router import Provider, Router, Side
-from shared.settings import Settings, require_settings
+from shared.settings import Settings, SettingsError, require_settings
 
 
 def select_api(settings: Settings) -> tuple[str, str]:
@@ -94,12 +95,23 @@ def make_router(clients: Clients) -> Router:
     seconds = min(
         settings.local_first_token_seconds, settings.answer_timeout_seconds / 2
     )  # leaves time for another
+    _check_aliases(settings.model_aliases, providers)
     return Router(
-        providers,
+        [replace(provider, aliases=settings.model_aliases) for provider in providers],
         policy=settings.hybrid_policy,
         request_providers=make_request_model_factory(clients),
         seconds=seconds,
     )
+
+
+def _check_aliases(aliases: Mapping[str, str], providers: Sequence[Provider]) -> None:
+    """Raise SettingsError for an alias that is the name of a model, or stands for none."""
+    names = {name for provider in providers for name in provider.models}
+    if not names.isdisjoint(aliases):
+        raise SettingsError(("MODEL_ALIASES has an alias that is the name of a model",))
+    known = (any(each.has_model(name) for each in providers) for name in aliases.values())
+    if not all(known):
+        raise SettingsError(("MODEL_ALIASES names a model that the deployment does not have",))
 
 
 def make_chat_model(clients: Clients) -> Model | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NoReturn
 
@@ -50,15 +50,19 @@ class Provider:
     models: tuple[str, ...] = ()
     allows_selection: bool = True
     available: bool = True
+    aliases: Mapping[str, str] = field(default_factory=dict)  # of models, also of other providers
 
     def has_model(self, model: str | None) -> bool:
         """Whether it can answer a request for this model; None is any model."""
-        return model is None or not self.allows_selection or not self.models or model in self.models
+        if model is None or not self.allows_selection or not self.models:
+            return True
+        return self.aliases.get(model, model) in self.models
 
     def get_model(self, name: str | None) -> Model:
         """Return the model of that name, or the default one if it allows no selection."""
         default = self.models[0] if self.models else None
-        return self.make_model(name if name and self.allows_selection else default)
+        selected = self.aliases.get(name, name) if name and self.allows_selection else default
+        return self.make_model(selected)
 
 
 @dataclass(frozen=True, slots=True)
