@@ -108,6 +108,17 @@ def test_text_that_only_looks_like_links_is_kept() -> None:
     assert contents == ["See: <a> b\n\n: <x>\nend"]
 
 
+def test_long_text_that_begins_like_links_is_read_at_once() -> None:
+    app, _ = service()
+    earlier = [
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "\n[doc1]: <a>" * 50_000 + "\n" * 500_000 + "."},
+        {"role": "user", "content": "And Plus?"},
+    ]
+
+    assert answers(app, messages=earlier)  # in seconds, where backtracking would take hours
+
+
 @pytest.mark.part("on-your-data")
 def test_on_your_data_gets_no_links() -> None:
     app, _ = service(configs=(*ON, SearchScope("https://a.example", "docs")))

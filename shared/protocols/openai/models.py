@@ -31,8 +31,10 @@ def list_models(exchange: Exchange) -> dict[str, str]:
     owners = find_owners(exchange.rag.models)
     if not exchange.app.config(TaskModelsConfig).enabled:
         return owners
-    tasks = {f"{name}{SUFFIX}": owner for name, owner in owners.items()}
-    return {**owners, **tasks, **owners}  # last: pages begin with the first
+    names = dict(owners)  # first: pages begin with one of these
+    for name, owner in owners.items():
+        names.setdefault(f"{name}{SUFFIX}", owner)
+    return names
 
 
 def find_owners(models: Router) -> dict[str, str]:

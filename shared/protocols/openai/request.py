@@ -43,7 +43,7 @@ ROLES: Mapping[str, Role] = {
 ORPHANS_DROPPED = "tool messages without a tool_call_id were left out: they answer no call."
 CONTENT = re.compile(r"messages\[\d+\]\.content\b")
 CITATION = re.compile(r" ?\[doc\d{1,3}\]", re.ASCII)
-LINK_DEFINITIONS = re.compile(r"\n+(?:\[doc\d{1,3}\]: <\S*>(?:\n|$))+$", re.ASCII)
+LINK_DEFINITIONS = re.compile(r"(?:\[doc\d{1,3}\]: <[^\s<>]*>\n?)+", re.ASCII)
 
 
 class _Url(BaseModel, strict=True):
@@ -234,4 +234,6 @@ def _without_citations(part: Json) -> Json:
     text = part.get("text")
     if text is None:
         return part
-    return {**part, "text": CITATION.sub("", LINK_DEFINITIONS.sub("", text))}
+    before, _, last = text.rpartition("\n\n")
+    text = before if LINK_DEFINITIONS.fullmatch(last) else text
+    return {**part, "text": CITATION.sub("", text)}
