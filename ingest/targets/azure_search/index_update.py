@@ -169,7 +169,7 @@ async def create_or_update(
 ) -> tuple[SearchIndex, bool]:
     """Create or update the index; returns it and whether it is new. Raises DocumentRejected."""
     ours = build_index(index_spec)
-    existing = await retry_policy.call_with_retry(_get_index, client, index_spec.index)
+    existing = await retry_policy.call_with_retry(get_index, client, index_spec.index)
     index = ours if existing is None else existing
     if existing is None or merge_index(existing, ours):
         await retry_policy.call_with_retry(client.create_or_update_index, index)
@@ -183,14 +183,15 @@ async def existing_fields(
 
     Raises DocumentRejected, also for an incompatible field.
     """
-    existing = await retry_policy.call_with_retry(_get_index, client, index_spec.index)
+    existing = await retry_policy.call_with_retry(get_index, client, index_spec.index)
     if existing is None:
         return frozenset()
     _check_fields(existing, build_index(index_spec))
     return frozenset(field.name for field in existing.fields)
 
 
-async def _get_index(client: SearchIndexClient, name: str) -> SearchIndex | None:
+async def get_index(client: SearchIndexClient, name: str) -> SearchIndex | None:
+    """Return the definition of an index; None if there is none."""
     try:
         existing = await client.get_index(name)
     except ResourceNotFoundError:

@@ -1,0 +1,107 @@
+"""Prints the settings for an index of another tool: `python -m ingest.describe_index [INDEX]`.
+
+It reads the definition of the index, not its documents, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from ingest.cli import HANDLED_ERRORS, error_message
+from ingest.targets.index_writer import IndexUnavailable
+from shared.bootstrap.clients import Clients
+from shared.bootstrap.local_settings import read_environment
+from shared.settings import Settings, SettingsError, read_settings, require_settings
+from shared.telemetry.access_log import quiet_libraries
+
+if TYPE_CHECKING:  # these import the Azure SDKs
+    from azure.search.documents.indexes.models import SearchIndex
+
+AZD = {  # the variables of azd for the app's settings
+    "AZURE_SEARCH_INDEX": "AZURE_SEARCH_INDEX",
+    "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "AZURE_EXISTING_SEARCH_SEMANTIC_CONFIGURATION",
+}
+NO_INDEX = "There is no index {index} at this service (AZURE_SEARCH_ENDPOINT)."
+UNRESTRICTED = (
+    "No field says who may see a document. With sign-in the app refuses such an index, unless "
+    "AZURE_SEARCH_INDEX_PUBLIC is true: then everybody who may call sees all of it."
+)
+VECTORS = (
+    "The field {field} has vectors of {dimensions} numbers. For these, also name the model that "
+    "computed them: AZURE_OPENAI_EMBEDDING_DEPLOYMENT, or OPENAI_EMBEDDING_MODEL."
+)
+CHECK = "The names were guessed from the definition: ask a question, and look at its sources."
+
+
+async def read_index(settings: Settings, name: str | None) -> SearchIndex:
+    """Return the definition of an index. Raises HANDLED_ERRORS."""
+    from ingest.targets.azure_search import index_update, writer
+    from ingest.targets.azure_search.retry import RetryPolicy
+
+    (endpoint,) = require_settings(settings, "AZURE_SEARCH_ENDPOINT")
+    if not (name := name or settings.azure_search_index):
+        raise SettingsError(("AZURE_SEARCH_INDEX is required",))
+    clients = Clients(settings, batch=True)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(clients.close)
+        search = writer.make_clients(endpoint, name, clients.identity)
+        stack.push_async_callback(search.close)
+        retry_policy = RetryPolicy(max_attempts=2)
+        index = await retry_policy.call_with_retry(index_update.get_index, search.indexes, name)
+    if index is None:
+        raise IndexUnavailable(NO_INDEX.format(index=name))
+    return index
+
+
+def describe(index: SearchIndex) -> Iterator[str]:
+    """Yield the lines of the output: settings, then what to know. Raises IndexUnavailable."""
+    from ingest.targets.azure_search.field_guess import guess_fields, list_settings
+
+    names, settings = guess_fields(index), dict(list_settings(index))
+    yield "For the Values of local.settings.json:"
+    yield from (f"  {json.dumps(name)}: {json.dumps(value)}," for name, value in settings.items())
+    yield "For a deployment with azd:"
+    yield from _list_azd_commands(settings)
+    if not names.has_access_control:
+        yield UNRESTRICTED
+    field = next((each for each in index.fields if each.name == names.embedding), None)
+    if field and "AZURE_SEARCH_VECTORIZER" not in settings:
+        yield VECTORS.format(field=field.name, dimensions=field.vector_search_dimensions)
+    yield CHECK
+
+
+def _list_azd_commands(settings: Mapping[str, str]) -> Iterator[str]:
+    for name, variable in AZD.items():
+        if name in settings:
+            yield f"  azd env set {variable} {settings[name]}"
+    if others := {name: settings[name] for name in settings if name not in AZD}:
+        yield f"  azd env set AZURE_APP_SETTINGS '{json.dumps(others)}'"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command. Returns 0, or 1 on an error."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    quiet_libraries()
+    parser = argparse.ArgumentParser(prog="python -m ingest.describe_index", description=__doc__)
+    parser.add_argument("index", nargs="?", help="its name (AZURE_SEARCH_INDEX)")
+    options = parser.parse_args(arguments)
+    try:
+        settings = read_settings(read_environment(os.environ))
+        for line in describe(asyncio.run(read_index(settings, options.index))):
+            print(line)
+    except HANDLED_ERRORS as error:
+        print(error_message(error), file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
