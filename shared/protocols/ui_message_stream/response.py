@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from mimetypes import MimeTypes
+from pathlib import PurePath
 from typing import Any
 
 from shared.domain.errors import ChatError
 from shared.domain.events import Context, Delta, Done, Event, Events, Source
 from shared.domain.overrides import Overrides
 from shared.domain.request import ChatRequest
+from shared.files.headers import MEDIA_TYPES
 from shared.http.call import Json, server_sent_event
 from shared.protocols import context_json
 from shared.protocols.handler import ChatProtocol, Stream, encode_events
@@ -24,7 +25,7 @@ END = b"data: [DONE]\n\n"
 FINISH_REASONS = ("stop", "length")  # of a model without tools; others are "other"
 # The names that servers of models give to what a model thinks before it answers.
 REASONING = ("reasoning_content", "reasoning", "thinking")
-MEDIA_TYPES = MimeTypes()  # Python's own table: the machine's may lack a type
+UNKNOWN = "text/plain"  # of a file whose name does not tell it
 
 
 @dataclass(slots=True)
@@ -99,7 +100,7 @@ def write_source(links: str, source: Source) -> Json:
     name, url = source.sourcepage, context_json.source_url(links, source)
     if url:
         return {"type": "source-url", "sourceId": name, "url": url, "title": name}
-    media_type = MEDIA_TYPES.guess_type(source.sourcefile)[0] or "text/plain"
+    media_type = MEDIA_TYPES.get(PurePath(source.sourcefile).suffix.lower(), UNKNOWN)
     document = {"mediaType": media_type, "title": name, "filename": source.sourcefile}
     return {"type": "source-document", "sourceId": name, **document}
 

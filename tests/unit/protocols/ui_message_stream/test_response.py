@@ -56,7 +56,7 @@ def test_passages_of_one_page_are_one_source() -> None:
     ("file", "kind"),
     [
         ("a.pdf", "application/pdf"),
-        ("a.html", "text/html"),
+        ("a.MD", "text/markdown"),
         ("a.unknown", "text/plain"),
         ("a", "text/plain"),
     ],
