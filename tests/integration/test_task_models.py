@@ -1,4 +1,4 @@
-"""Models that do not search, for the titles and tags of chat pages: `TASK_MODELS`."""
+"""Chat pages with an OpenAI address: models that do not search (`TASK_MODELS`), and identity."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from shared.domain.request import User
+from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.models.router import Provider, Router
 from shared.protocols.openai.models import MAX_TOKENS, TaskModelsConfig
 from shared.rag.flow import Rag
 from shared.settings import read_settings
-from tests.support.calls import JSON, BufferedReply, ask, call, local_service
+from tests.support.calls import CHAT_KEY, JSON, BufferedReply, ask, call, local_service
 from tests.support.fakes import FakeModel, FakeRetriever, make_rag
 from tests.support.stores import sqlite_memory
 
@@ -132,3 +134,23 @@ def test_response_to_a_task_is_not_stored(tmp_path: Any) -> None:
             call("/v1/responses/{id}", b"", JSON, method="GET", path=reply.json["id"]), service
         )
         assert stored.status == 404
+
+
+def test_headers_in_which_a_page_names_its_user_are_not_read() -> None:
+    parts = Parts()
+    headers = {
+        **JSON,
+        "authorization": f"Bearer {CHAT_KEY}",
+        "x-openwebui-user-id": "anna",
+        "x-openwebui-user-email": "anna@example.com",
+        "x-openwebui-user-role": "admin",
+        "x-openwebui-user-jwt": "a.b.c",
+    }
+    service = local_service(
+        parts.rag, AccessPolicy(sign_in=True), configs=ON, api_key=ApiKeyPolicy(CHAT_KEY)
+    )
+    reply = ask(call(CHAT, {"model": "fake", "messages": TASK[1:]}, headers), service)
+
+    assert reply.status == 200
+    ((user, _, _),) = parts.retriever.calls
+    assert user == User()
