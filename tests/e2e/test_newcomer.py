@@ -269,8 +269,8 @@ def test_make_lists_the_targets(clone: Path) -> None:
     ended = make(clone, environment())
 
     commands = [line.split()[1] for line in ended.stdout.splitlines()]
-    tests = ["test", "test-all", "test-browser", "test-model", "test-removal", "mutants"]
-    tests += ["eval", "eval-questions", "eval-safety", "bench", "soak"]
+    tests = ["test", "test-all", "test-browser", "test-model", "test-front-ends", "test-removal"]
+    tests += ["mutants", "eval", "eval-questions", "eval-safety", "bench", "soak"]
     others = ["check", "samples", "rename", "parts", "remove", "keep", "lock"]
     assert commands == ["help", "run", "index", "run-fakes", *tests, *others]
 
