@@ -65,7 +65,8 @@ def describe(index: SearchIndex) -> Iterator[str]:
     """Yield the lines of the output: settings, then what to know. Raises IndexUnavailable."""
     from ingest.targets.azure_search.field_guess import guess_fields, list_settings
 
-    names, settings = guess_fields(index), dict(list_settings(index))
+    names = guess_fields(index)
+    settings = dict(list_settings(index, names))
     yield "For the Values of local.settings.json:"
     yield from (f"  {json.dumps(name)}: {json.dumps(value)}," for name, value in settings.items())
     yield "For a deployment with azd:"

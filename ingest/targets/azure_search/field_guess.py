@@ -79,9 +79,8 @@ def _filterable(fields: Mapping[str, SearchField]) -> Mapping[str, SearchField]:
     return {name: field for name, field in fields.items() if field.filterable}
 
 
-def list_settings(index: SearchIndex) -> Iterator[tuple[str, str]]:
-    """Yield the settings for an index, each a name and a value. Raises IndexUnavailable."""
-    names = guess_fields(index)
+def list_settings(index: SearchIndex, names: IndexFields) -> Iterator[tuple[str, str]]:
+    """Yield the settings for an index with these fields, each a name and a value."""
     yield "AZURE_SEARCH_INDEX", index.name
     if value := format_fields(names):
         yield "AZURE_SEARCH_FIELDS", value

@@ -22,6 +22,10 @@ def text(name: str, **more: Any) -> SearchField:
     return SearchField(name=name, type=TEXT, hidden=False, searchable=True, **more)
 
 
+def settings_of(index: SearchIndex) -> dict[str, str]:
+    return dict(list_settings(index, guess_fields(index)))
+
+
 def vector(name: str) -> SearchField:
     size = {"vector_search_dimensions": 3, "vector_search_profile_name": "p"}
     return SearchField(name=name, type=VECTOR, searchable=True, **size)
@@ -80,7 +84,7 @@ def test_own_index_needs_its_name_and_ranking_alone() -> None:
     own = build_index(IndexSpec("docs", IndexFields(), 3, Vectorizer("https://a", "d", "m")))
 
     assert guess_fields(own) == IndexFields()
-    assert dict(list_settings(own)) == {
+    assert settings_of(own) == {
         "AZURE_SEARCH_INDEX": "docs",
         "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "default",
         "AZURE_SEARCH_VECTORIZER": "true",
@@ -90,7 +94,7 @@ def test_own_index_needs_its_name_and_ranking_alone() -> None:
 def test_index_of_on_your_data_has_the_preset() -> None:
     settings = {"AZURE_SEARCH_INDEX": "docs", "AZURE_SEARCH_FIELDS": "on-your-data"}
 
-    assert dict(list_settings(ON_YOUR_DATA)) == settings
+    assert settings_of(ON_YOUR_DATA) == settings
 
 
 def test_index_of_the_wizard() -> None:
@@ -99,7 +103,7 @@ def test_index_of_the_wizard() -> None:
     assert (names.id, names.content, names.embedding) == ("chunk_id", "chunk", "text_vector")
     assert (names.sourcepage, names.sourcefile, names.chunk) == ("title", "title", "chunk_id")
     assert (names.category, names.oids, names.groups, names.image, names.url) == ("",) * 5
-    settings = dict(list_settings(WIZARD))
+    settings = settings_of(WIZARD)
     assert settings["AZURE_SEARCH_SEMANTIC_CONFIGURATION"] == "docs-semantic"
     assert settings["AZURE_SEARCH_VECTORIZER"] == "true"
 
@@ -109,7 +113,7 @@ def test_index_of_blobs_without_vectors() -> None:
 
     assert (names.id, names.content) == ("metadata_storage_path", "content")
     assert (names.sourcepage, names.embedding) == ("metadata_storage_name", "")
-    assert "AZURE_SEARCH_VECTORIZER" not in dict(list_settings(BLOBS))
+    assert "AZURE_SEARCH_VECTORIZER" not in settings_of(BLOBS)
 
 
 @pytest.mark.parametrize("foreign", [WIZARD, ON_YOUR_DATA, BLOBS])
