@@ -18,14 +18,20 @@ NUMBERED_CITATION = re.compile(r"\[(?P<name>doc(?P<number>\d{1,99}))\]", re.IGNO
 PARTIAL_CITATION = re.compile(r"\[(?:d(?:o(?:c\d{0,99})?)?)?", re.IGNORECASE)
 
 
+def sources_by_page(sources: Iterable[Source]) -> dict[str, Source]:
+    """Return the first passage of each place, by the place."""
+    pages: dict[str, Source] = {}
+    for source in sources:
+        pages.setdefault(source.sourcepage, source)
+    return pages
+
+
 def sources_by_name(sources: Iterable[Source]) -> dict[str, Source]:
     """Return the sources by the names that markers have: the first passage of each place.
 
     A model may decode what a citation has encoded: `[a[1].pdf]` for `[a%5B1%5D.pdf]`.
     """
-    pages: dict[str, Source] = {}
-    for source in sources:
-        pages.setdefault(source.sourcepage, source)
+    pages = sources_by_page(sources)
     pages.pop("", None)
     return {decode_path(page): source for page, source in pages.items()} | pages
 

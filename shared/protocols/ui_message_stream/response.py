@@ -19,6 +19,7 @@ from shared.http.call import Json, server_sent_event
 from shared.protocols import context_json
 from shared.protocols.handler import ChatProtocol, Stream, encode_events
 from shared.protocols.ui_message_stream.request import parse
+from shared.rag.citations import sources_by_page
 
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1", "x-accel-buffering": "no"}
 END = b"data: [DONE]\n\n"
@@ -54,10 +55,8 @@ class MessageWriter:
             more[context_json.CONVERSATION] = context.conversation
         yield {"type": "start", "messageId": metadata.id, "messageMetadata": more}
         yield {"type": "start-step"}
-        pages: dict[str, Source] = {}  # the client shows each source that it gets
-        for source in context.sources:
-            pages.setdefault(source.sourcepage, source)
-        for source in pages.values():
+        # One for each place: the client shows each source that it gets.
+        for source in sources_by_page(context.sources).values():
             yield write_source(metadata.links, source)
         # Transient: the page would send it back with every later question.
         data = context_json.start_of_context(context)
