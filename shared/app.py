@@ -20,7 +20,16 @@ from shared.protocols.page import routes as page
 from shared.protocols.ui_message_stream import routes as ui_message_stream
 
 PROTOCOLS = (
-    *(ai_chat, health, content, feedback, aog, openai, responses, opensearch, mcp, page),
+    ai_chat,
+    health,
+    content,
+    feedback,
+    aog,
+    openai,
+    responses,
+    opensearch,
+    mcp,
+    page,
     ui_message_stream,
 )
 ROUTES: Mapping[str, Route] = {
