@@ -200,6 +200,16 @@ def is_replaced(turn: Turn) -> bool:
         return False  # of another client
 
 
+def mark_replaced(turn: Turn) -> str:
+    """Return the additional information of a turn with the mark that another one replaces it."""
+    try:
+        value = json.loads(turn.additional_info)
+    except (ValueError, RecursionError):
+        value = None  # of another client
+    details = value if isinstance(value, dict) else {"sources": value or []}
+    return json.dumps({**details, REPLACED: True}, ensure_ascii=False)
+
+
 def not_stored_reason(failure: ChatError, reason: str = NOT_STORED) -> str:
     """Return the warning for a failure of the store: `reason`, or what the owner can do."""
     full = isinstance(failure, LimitReached)

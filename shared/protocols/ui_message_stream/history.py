@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,7 +10,7 @@ from shared.domain.errors import ChatError
 from shared.domain.events import Context, Events
 from shared.domain.request import ChatRequest
 from shared.memory.base import PageRequest
-from shared.memory.chat_history import REPLACED, ChatHistory, is_replaced, log_failure
+from shared.memory.chat_history import ChatHistory, is_replaced, log_failure, mark_replaced
 from shared.protocols.exchange import Exchange
 
 MAX_REPLACED = 100  # turns that one edited question replaces
@@ -59,20 +58,9 @@ class PageHistory:
                 if (item.turn.input, item.turn.response) in kept:
                     return
                 if not is_replaced(item.turn):
-                    info = _add_mark(item.turn.additional_info)
-                    await interactions.annotate(owner, item.id, info)
+                    await interactions.annotate(owner, item.id, mark_replaced(item.turn))
         except ChatError as failure:
             log_failure(request.metadata.id, failure)
-
-
-def _add_mark(additional_info: str) -> str:
-    """Return the additional information of a turn with the mark that another one replaces it."""
-    try:
-        value = json.loads(additional_info)
-    except (ValueError, RecursionError):
-        value = None  # of another client
-    details = value if isinstance(value, dict) else {"sources": value or []}
-    return json.dumps({**details, REPLACED: True}, ensure_ascii=False)
 
 
 def find_history(exchange: Exchange, request: ChatRequest) -> PageHistory | None:
