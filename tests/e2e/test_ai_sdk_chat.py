@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import Any
 
 import pytest
 
 from shared.domain import errors
-from tests.support.node import CLIENTS, needs_packages
-from tests.support.servers import TIMEOUT, Server, ended
+from tests.support.node import needs_packages, run_script
+from tests.support.servers import Server, ended
 
 pytestmark = needs_packages
 PAGE = "plans/northwind_standard.md"
@@ -24,15 +23,7 @@ def package(request: pytest.FixtureRequest) -> str:
 
 def run(server: Server, package: str, scenario: str) -> Any:
     """What the chat saw."""
-    done = subprocess.run(
-        ["node", "ui_message_stream.mjs", server.url, package, scenario],
-        cwd=CLIENTS,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return run_script("ui_message_stream.mjs", server.url, package, scenario)
 
 
 def parts(message: Any, kind: str) -> list[Any]:

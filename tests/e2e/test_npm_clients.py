@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import Any
 
 import pytest
 
 from shared.domain import errors
-from tests.support.node import CLIENTS, needs_packages
-from tests.support.servers import TIMEOUT, Server, ended
+from tests.support.node import needs_packages, run_script
+from tests.support.servers import Server, ended
 
 pytestmark = needs_packages
 
 
 def run(server: Server, scenario: str) -> Any:
     """What the published client saw."""
-    done = subprocess.run(
-        ["node", "chat.mjs", server.url, scenario],
-        cwd=CLIENTS,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return run_script("chat.mjs", server.url, scenario)
 
 
 def contents(lines: list[Any]) -> list[str]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from typing import Any
 
 import pytest
 
 from tests.support.calls import CHAT_KEY
 from tests.support.fake_search import FakeSearch
-from tests.support.node import CLIENTS, needs_packages
+from tests.support.node import needs_packages, run_script
 from tests.support.openai_app import running
 from tests.support.search_app import PUBLIC, home
-from tests.support.servers import TIMEOUT, Server, ended
+from tests.support.servers import Server, ended
 from tests.support.upstream import Upstream, answer_events, stream_response
 
 __all__ = ["home", "running"]
@@ -26,16 +24,7 @@ CLASSES = ["v1", "openai/v1", "azure"]
 
 def run(url: str, *scenario: str, **settings: str) -> Any:
     """What the package saw."""
-    done = subprocess.run(
-        ["node", "openai.mjs", url, *scenario],
-        cwd=CLIENTS,
-        env={**os.environ, **settings},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return run_script("openai.mjs", url, *scenario, **settings)
 
 
 @pytest.fixture(params=CLASSES)

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 from typing import Any
 
 import pytest
 
 from shared.domain import errors
-from tests.support.servers import ROOT, TIMEOUT, Server
+from tests.support.node import run_script
+from tests.support.servers import Server
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js 20 or later")
 
 
 def read(address: str, *questions: str) -> Any:
     """Return what the page shows after each question."""
-    done = subprocess.run(
-        ["node", "web_page.mjs", address, *questions],
-        cwd=ROOT / "tests" / "clients",
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return run_script("web_page.mjs", address, *questions)
 
 
 def test_page_shows_the_answer_with_links(server: Server) -> None:

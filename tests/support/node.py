@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +35,20 @@ needs_packages = pytest.mark.skipif(
     shutil.which("node") is None or not (CLIENTS / "node_modules").is_dir(), reason=WITHOUT_NODE
 )
 needs_node_22 = pytest.mark.skipif(node_22() is None, reason=WITHOUT_NODE_22)
+
+
+def run_script(script: str, *arguments: str, **settings: str) -> Any:
+    """What a script of tests/clients prints, as JSON."""
+    done = subprocess.run(
+        ["node", script, *arguments],
+        cwd=CLIENTS,
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
