@@ -81,42 +81,33 @@ def test_address_of_an_index_does_not_end_its_link() -> None:
     assert answers(app)[0].endswith(expected)
 
 
-def test_model_gets_an_earlier_answer_without_its_links() -> None:
+def read_back(text: str) -> list[str]:
+    """An earlier answer with this text, as the model gets it."""
     app, model = service()
-    earlier = [
-        {"role": "user", "content": "Hello"},
-        {"role": "assistant", "content": TEXT + LINKS},
-        {"role": "user", "content": "And Plus?"},
-    ]
-    answers(app, messages=earlier)
-
-    contents = [each.content for each in model.calls[-1].messages if each.role == "assistant"]
-    assert contents == ["Dental care."]
-
-
-def test_text_that_only_looks_like_links_is_kept() -> None:
-    app, model = service()
-    text = "See [doc1]: <a> b\n\n[doc1]: <x>\nend"
     earlier = [
         {"role": "user", "content": "Hello"},
         {"role": "assistant", "content": text},
         {"role": "user", "content": "And Plus?"},
     ]
     answers(app, messages=earlier)
+    return [each.content for each in model.calls[-1].messages if each.role == "assistant"]
 
-    contents = [each.content for each in model.calls[-1].messages if each.role == "assistant"]
-    assert contents == ["See: <a> b\n\n: <x>\nend"]
+
+def test_model_gets_an_earlier_answer_without_its_links() -> None:
+    assert read_back(TEXT + LINKS) == ["Dental care."]
+
+
+def test_text_that_only_looks_like_links_is_kept() -> None:
+    text = "See [doc1]: <a> b\n\n[doc1]: <x>\nend"
+
+    assert read_back(text) == ["See: <a> b\n\n: <x>\nend"]
 
 
 def test_long_text_that_begins_like_links_is_read_at_once() -> None:
-    app, _ = service()
-    earlier = [
-        {"role": "user", "content": "Hello"},
-        {"role": "assistant", "content": "\n[doc1]: <a>" * 50_000 + "\n" * 500_000 + "."},
-        {"role": "user", "content": "And Plus?"},
-    ]
+    text = "\n[doc1]: <a>" * 50_000 + "\n" * 500_000 + "."
 
-    assert answers(app, messages=earlier)  # in seconds, where backtracking would take hours
+    # In seconds, where backtracking would take hours. It is more than fits into a prompt.
+    assert read_back(text) == []
 
 
 @pytest.mark.part("on-your-data")
