@@ -846,3 +846,11 @@ def test_the_model_is_asked_as_a_chat_asks_it(desk: Desk) -> None:
     (prompt,) = desk.model.calls
 
     assert (prompt.task, prompt.temperature) == ("answer", 0.3)
+
+
+@pytest.mark.parametrize("ext", [False, "", [], 0])
+def test_an_extension_of_another_type_is_refused(desk: Desk, ext: Any) -> None:
+    got = desk.call("POST", "/_search", {"query": {"match_all": {}}, "ext": ext})
+
+    assert got.status == 400
+    assert "ext.generative_qa_parameters must be an object" in got.json["error"]["reason"]

@@ -78,7 +78,7 @@ class Question(BaseModel, strict=True):
 
 def parse_question(body: Json) -> Question | None:
     """Parse the question of a search; None if there is none. Raises BadRequest."""
-    ext = body.get("ext") or {}
+    ext = {} if body.get("ext") is None else body["ext"]
     parameters = ext.get("generative_qa_parameters") if isinstance(ext, dict) else ext
     if parameters is None:
         return None
