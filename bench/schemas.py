@@ -155,7 +155,7 @@ def variants(schema: Schema) -> Iterator[Schema]:
 def places(schema: Schema, name: str = "", full: bool = False) -> Iterator[Place]:
     """Yield the lists of a value of this schema; `full` as in `sample`."""
     for each in variants(schema):
-        if not each.keys() - {"title", "default"}:  # anything
+        if not each.keys() - {"title", "default", "description"}:  # anything
             yield Place("[]", partial(entries, TEXT, name), valid=False)
             yield Place("{}", keys, valid=False)
         if each.get("type") == "array":

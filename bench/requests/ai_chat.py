@@ -19,7 +19,7 @@ def list_endpoints() -> Iterator[Endpoint]:
         request.RequestMessage, files=array(schema_of(request.RequestFile, data=image))
     )
     context = fields(overrides=schema_of(Overrides))
-    body = schema_of(request._Fields, messages=array(message), context=context)
+    body = schema_of(request._StreamFields, messages=array(message), context=context)
     for route, state in (("/chat", "sessionState"), ("/ask", "session_state")):
         yield Endpoint(route, {**body, "properties": body["properties"] | {state: ANY}}, ask)
-    yield Endpoint("/chat/stream", schema_of(output_text._Fields, context=context), ask)
+    yield Endpoint("/chat/stream", schema_of(output_text._InputFields, context=context), ask)

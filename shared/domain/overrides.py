@@ -36,36 +36,101 @@ MAX_SEARCH_TEXT = 2000  # characters: normalization can take quadratic time
 Category = Annotated[str, Field(max_length=MAX_SEARCH_TEXT)]
 
 
-class Overrides(BaseModel):
-    """The overrides of one request. None means unset: the deployment's default applies.
+def _describe_wire(schema: dict[str, Any]) -> None:
+    """Change a JSON schema to what a request may have: "" is unset, and some fields are not."""
+    for name in INTERNAL_FIELDS:
+        del schema["properties"][name]
+    for field in schema["properties"].values():
+        field["anyOf"].append({"const": ""})
 
-    null and "" mean unset, too; 0 is a value. Unknown keys are ignored; a wrong type or range in a
-    known key raises pydantic's ValidationError. `filter` is OData that the app has checked to
-    narrow the search: in a request it is an unknown key.
+
+class Overrides(BaseModel):
+    """What one request changes. null and "" mean unset, as a missing key: the default applies.
+
+    0 is a value. Unknown keys are ignored; a wrong type or range in a known key is an error. What
+    the deployment cannot do is reported by a thought "What was used instead".
     """
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+    # `filter` is OData that the app has checked to narrow the search: in a request an unknown key.
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="ignore", json_schema_extra=_describe_wire
+    )
 
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    seed: WholeNumber | None = Field(default=None, ge=-(2**63), lt=2**63)
-    top: WholeNumber | None = Field(default=None, ge=1, le=50)
-    retrieval_mode: RetrievalMode | None = None
-    semantic_ranker: bool | None = None
-    semantic_captions: bool | None = None
-    suggest_followup_questions: bool | None = None
-    use_oid_security_filter: bool | None = None
-    use_groups_security_filter: bool | None = None
-    vector_fields: Annotated[list[str], Field(fail_fast=True, max_length=20)] | None = None
-    use_gpt4v: bool | None = None
-    gpt4v_input: ImageInput | None = None
-    minimum_search_score: float | None = Field(default=None, allow_inf_nan=False)
-    minimum_reranker_score: float | None = Field(default=None, allow_inf_nan=False)
-    include_category: Category | None = None
-    exclude_category: Category | None = None
-    prompt_template: str | None = None
-    hybrid_policy: Policy | None = None
-    model: ModelName | None = None
-    thoughts: bool | None = None
+    temperature: float | None = Field(
+        default=None,
+        ge=0,
+        le=2,
+        description="Sent to the model; the demo model and reasoning models do not use it.",
+    )
+    seed: WholeNumber | None = Field(
+        default=None,
+        ge=-(2**63),
+        lt=2**63,
+        description="Sent to the model; the demo model does not use it.",
+    )
+    top: WholeNumber | None = Field(
+        default=None, ge=1, le=50, description="The number of passages; DEFAULT_TOP if unset."
+    )
+    retrieval_mode: RetrievalMode | None = Field(
+        default=None, description="For an index with vectors; hybrid if unset."
+    )
+    semantic_ranker: bool | None = Field(
+        default=None, description="For Azure AI Search with a semantic configuration."
+    )
+    semantic_captions: bool | None = Field(
+        default=None, description="For Azure AI Search with a semantic configuration."
+    )
+    suggest_followup_questions: bool | None = Field(
+        default=None, description="Three questions in `context.followup_questions`."
+    )
+    use_oid_security_filter: bool | None = Field(
+        default=None, description="With sign-in: only passages that name the user."
+    )
+    use_groups_security_filter: bool | None = Field(
+        default=None, description="With sign-in: only passages that name a group of the user."
+    )
+    vector_fields: Annotated[list[str], Field(fail_fast=True, max_length=20)] | None = Field(
+        default=None, description="The one vector field, `embedding`."
+    )
+    use_gpt4v: bool | None = Field(
+        default=None, description="Sends a model that sees images those of the passages."
+    )
+    gpt4v_input: ImageInput | None = Field(
+        default=None, description="Whether the images go with the text of the passages or instead."
+    )
+    minimum_search_score: float | None = Field(
+        default=None,
+        allow_inf_nan=False,
+        description="Leaves out passages with a lower score: each index has its own scale.",
+    )
+    minimum_reranker_score: float | None = Field(
+        default=None,
+        allow_inf_nan=False,
+        description="Leaves out passages with a lower score of the semantic ranker.",
+    )
+    include_category: Category | None = Field(
+        default=None, description="Only passages of this category, the documents' top folder."
+    )
+    exclude_category: Category | None = Field(
+        default=None, description="No passages of this category."
+    )
+    prompt_template: str | None = Field(
+        default=None,
+        description="Replaces the instructions, or is added to them after `>>>`, if "
+        "ALLOW_CLIENT_PROMPTS is on.",
+    )
+    hybrid_policy: Policy | None = Field(
+        default=None, description="Which side answers, of a local and a remote model."
+    )
+    model: ModelName | None = Field(
+        default=None,
+        description="With several models: the one that answers; a 404 for an unknown name.",
+    )
+    thoughts: bool | None = Field(
+        default=None,
+        description="false leaves `context.thoughts` out of the answer; THOUGHTS=off does so for "
+        "all.",
+    )
     filter: str | None = None
 
     @model_validator(mode="before")
@@ -96,3 +161,13 @@ class Overrides(BaseModel):
 
 UNSET = Overrides()
 """Overrides without any field set."""
+
+
+def _parse_later(value: Any) -> Any:
+    return value
+
+
+OverridesJson = Annotated[
+    dict[str, Any], BeforeValidator(_parse_later, json_schema_input_type=Overrides)
+]
+"""The overrides in a request, which are parsed when its protocol is known."""

@@ -159,6 +159,15 @@ def without_nulls(value: Any) -> Any:
     return {key: field for key, field in value.items() if field is not None}
 
 
+def allow_nulls(schema: dict[str, Any]) -> None:
+    """Change the JSON schema of a model that is parsed `without_nulls`: each field may be null."""
+    null = {"type": "null"}
+    for name, field in schema["properties"].items():
+        if name not in schema.get("required", ()) and null not in field.get("anyOf", ()):
+            own = {key: field.pop(key) for key in ("default", "description") if key in field}
+            schema["properties"][name] = {"anyOf": [field, null], **own}
+
+
 def _parse_content_type(headers: Mapping[str, str]) -> Header:
     """Parse the Content-Type, JSON or a form.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema
 
 from shared.domain.errors import BadRequest
 from shared.domain.messages import ToolCall
@@ -82,7 +82,22 @@ def _check_choice(choice: Any) -> Any:
     return choice
 
 
-ToolChoice = Annotated[Any, AfterValidator(_check_choice)]
+ToolChoice = Annotated[
+    Any,
+    AfterValidator(_check_choice),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "properties": {"type": {"type": "string"}},
+                    "required": ["type"],
+                },
+            ]
+        }
+    ),
+]
 """Which tools a model may call, or must: what is of no known form is its server's to refuse."""
 
 

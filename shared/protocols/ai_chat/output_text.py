@@ -28,8 +28,11 @@ from shared.protocols.message_json import FAST, ContentPart
 STATE = "session_state"
 
 
-def _list_of(noun: str, wrap: Callable[[str], Json]) -> BeforeValidator:
-    """Accept a string in place of a list: `wrap` makes it the only element, unless it is blank."""
+def _list_of(noun: str, wrap: Callable[[str], Json], schema: Any) -> BeforeValidator:
+    """Accept a string in place of a list: `wrap` makes it the only element, unless it is blank.
+
+    `schema` is the type of what is accepted.
+    """
 
     def validate_list(value: Any) -> Any:
         if isinstance(value, str):
@@ -38,43 +41,47 @@ def _list_of(noun: str, wrap: Callable[[str], Json]) -> BeforeValidator:
             raise ValueError(f"must be a string, or a list of {noun}")
         return value
 
-    return BeforeValidator(validate_list)
+    return BeforeValidator(validate_list, json_schema_input_type=schema)
 
 
-class _Part(ContentPart):
+class _InputPart(ContentPart):
     type: Literal["input_text", "output_text", "text", "refusal", "input_image"]
     image_url: Annotated[str, AfterValidator(check_image_url)] | None = None
 
 
-_PARTS = _list_of("parts", message_json.format_text)
+_PARTS = _list_of("parts", message_json.format_text, list[_InputPart] | str | None)
 
 
-class _Message(BaseModel, strict=True):
+class _InputMessage(BaseModel, strict=True):
     type: Literal["message"] | None = None
     role: Literal["user", "assistant", "system", "developer"]
-    content: Annotated[Annotated[list[_Part], FAST] | None, _PARTS] = None
+    content: Annotated[Annotated[list[_InputPart], FAST] | None, _PARTS] = None
 
 
-_MESSAGES = _list_of("messages", lambda text: {"role": "user", "content": text})
+_MESSAGES = _list_of(
+    "messages",
+    lambda text: {"role": "user", "content": text},
+    Annotated[list[_InputMessage], Field(min_length=1, max_length=MAX_MESSAGES)] | str,
+)
 
 
-class _Fields(CommonFields, strict=True):
+class _InputFields(CommonFields, strict=True):
     input: Annotated[
-        list[_Message], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True), _MESSAGES
+        list[_InputMessage], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True), _MESSAGES
     ]
     stream: bool | None = None
 
 
 def parse(body: Body) -> ChatRequest:
     """Read a request. Raises BadRequest that names each key at fault."""
-    fields = validate(_Fields, require_object(body.json))
+    fields = validate(_InputFields, require_object(body.json))
     read_images((), body.files)  # refuses them: the images of a form belong to `messages`
     messages = tuple(_message(f"input[{i}]", each) for i, each in enumerate(fields.input))
     check_question(f"input[{len(messages) - 1}]", messages[-1])
     return make_request(messages, body.json, STATE)
 
 
-def _message(path: str, message: _Message) -> Message:
+def _message(path: str, message: _InputMessage) -> Message:
     """Return a message with its texts and images. Raises BadRequest."""
     parts = [
         message_json.parse_part(f"{path}.content[{place}]", part, _missing)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from shared.domain.errors import BadRequest
 from shared.domain.messages import MAX_MESSAGES, NOT_JSON_SAFE, Message, is_json_safe, to_data_url
-from shared.domain.overrides import Overrides, is_set
+from shared.domain.overrides import Overrides, OverridesJson, is_set
 from shared.domain.request import ChatRequest
 from shared.http.body import Body, InvalidField, join_messages, require_object, validate
 from shared.protocols.context_json import override_path
@@ -30,7 +30,11 @@ NO_JSON_IMAGE = f"{NO_IMAGE}, with its bytes in data, as base64 or as an array o
 class RequestFile(BaseModel, strict=True):
     """A file in JSON. Its first bytes tell its type, not its `contentType`."""
 
-    data: Any = None
+    data: Any = Field(
+        default=None,
+        description="An image, as base64, a data URL, an array of numbers, or JavaScript's form "
+        "of one.",
+    )
 
 
 class RequestMessage(BaseModel, strict=True):
@@ -42,26 +46,39 @@ class RequestMessage(BaseModel, strict=True):
 
 
 class _RequestContext(BaseModel, strict=True):
-    overrides: dict[str, Any] | None = None
+    overrides: OverridesJson | None = None
+
+
+State = Annotated[
+    Any, Field(description="Comes back unchanged. `conversation_id` in it names a stored chat.")
+]
 
 
 class CommonFields(BaseModel, strict=True):
     """The keys of all versions. Unknown keys are ignored everywhere."""
 
     context: _RequestContext | None = None
+    session_state: State = None
 
 
 class _Fields(CommonFields, strict=True):
     # Fail fast: an error for each of a million wrong elements would take seconds and gigabytes.
     messages: list[RequestMessage] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
+    sessionState: State = None
 
 
-def parse(body: Body, state_key: str, flat: bool = False) -> ChatRequest:
+class _StreamFields(_Fields, strict=True):
+    stream: bool | None = None
+
+
+def parse(
+    body: Body, state_key: str, flat: bool = False, model: type[_Fields] = _Fields
+) -> ChatRequest:
     """Read a request. Raises BadRequest that names each key at fault.
 
     `flat`: overrides may stand right under `context`.
     """
-    fields = validate(_Fields, require_object(body.json))
+    fields = validate(model, require_object(body.json))
     return make_request(_messages(fields, body.files), body.json, state_key, flat)
 
 
@@ -70,9 +87,7 @@ def parse_rag_chat(body: Body, last_only: bool = False) -> ChatRequest:
 
     `last_only`: earlier messages do not count.
     """
-    request = parse(body, "session_state", flat=True)
-    if not isinstance(body.json.get("stream"), bool | None):
-        raise BadRequest("stream: must be true or false")
+    request = parse(body, "session_state", flat=True, model=_StreamFields)
     return replace(request, messages=request.messages[-1:]) if last_only else request
 
 

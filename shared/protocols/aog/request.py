@@ -9,7 +9,7 @@ import base64
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from shared.domain import messages as chat_messages
 from shared.domain.errors import BadRequest
@@ -26,6 +26,21 @@ POLICIES = get_args(Policy)
 
 class BadPolicy(BadRequest):
     """The hybrid_policy is none of the three."""
+
+
+# Forms that are checked by hand.
+PART = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "object",
+            "properties": {"type": {"enum": ["text", "image_url", "image"]}},
+            "required": ["type"],
+        },
+    ]
+}
+CONTENT = {"anyOf": [PART, {"type": "array", "items": PART}, {"type": "null"}]}
+STOP = {"anyOf": [{"type": ["string", "null"]}, {"type": "array", "items": {"type": "string"}}]}
 
 
 class _Function(BaseModel, strict=True):
@@ -45,7 +60,7 @@ class _ToolCall(RequestToolCall):
 
 class _Message(BaseModel, strict=True):
     role: Literal["system", "user", "assistant", "tool"]
-    content: Any = None
+    content: Annotated[Any, WithJsonSchema(CONTENT)] = None
     name: str | None = None
     images: Annotated[list[str], FAST] | None = None
     tool_calls: Annotated[list[_ToolCall], FAST] | None = None
@@ -63,13 +78,25 @@ class _Fields(BaseModel, strict=True):
     messages: list[_Message] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
     tools: Annotated[list[_Tool], Field(fail_fast=True, max_length=128)] | None = None
     tool_choice: ToolChoice | None = None
-    model: Annotated[ModelName | None, BeforeValidator(_chat_model)] = None
+    model: Annotated[
+        ModelName | None,
+        BeforeValidator(
+            _chat_model, json_schema_input_type=ModelName | dict[str, ModelName | None] | None
+        ),
+    ] = None
     stream: bool | None = None
     retrieval: bool | None = None
     seed: WholeNumber | None = Field(default=None, ge=-(2**63), lt=2**63)
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)
     max_tokens: WholeNumber | None = Field(default=None, ge=1, lt=2**31)
+    # These are checked by hand.
+    stop: Annotated[Any, WithJsonSchema(STOP)] = None
+    keep_alive: Annotated[Any, WithJsonSchema({"type": ["string", "number", "null"]})] = None
+    hybrid_policy: Annotated[Any, WithJsonSchema({"enum": [*POLICIES, None]})] = None
+    remote_service_provider: Annotated[
+        Any, WithJsonSchema({"type": ["string", "object", "null"]})
+    ] = None
 
 
 # Fields that are not parameters of the model: the provider does not get them as they are.

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from shared.domain.errors import BadRequest
 from shared.domain.messages import Message
 from shared.domain.overrides import Overrides, RetrievalMode, WholeNumber
 from shared.domain.request import ChatRequest
-from shared.http.body import without_nulls
+from shared.http.body import allow_nulls, without_nulls
 from shared.protocols.exchange import Exchange
 
 QueryType = Literal[
@@ -38,7 +38,9 @@ CHECKED = ("endpoint", "index_name", "filter")  # by the deployment's settings
 
 
 class DataSource(BaseModel, strict=True):
-    """The parameters of a data source."""
+    """The parameters of a data source. null means "missing"."""
+
+    model_config = ConfigDict(json_schema_extra=allow_nulls)
 
     endpoint: str = Field(max_length=2000)
     index_name: str = Field(max_length=200)

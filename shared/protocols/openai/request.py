@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from shared.domain.errors import BadRequest
 from shared.domain.messages import (
@@ -62,7 +62,10 @@ def _to_parts(content: Any) -> Any:
 
 class _Message(BaseModel, strict=True):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: Annotated[Annotated[list[_Part], FAST] | None, BeforeValidator(_to_parts)] = None
+    content: Annotated[
+        Annotated[list[_Part], FAST] | None,
+        BeforeValidator(_to_parts, json_schema_input_type=str | list[_Part] | None),
+    ] = None
     tool_calls: Annotated[list[RequestToolCall], FAST] | None = None
     tool_call_id: str | None = None
     name: str | None = Field(default=None, max_length=200)
@@ -77,12 +80,22 @@ class _Tool(BaseModel, strict=True):
     function: _Function
 
 
+def _describe_parameters(schema: dict[str, Any]) -> None:
+    """Add the parameters that the model's server checks to a JSON schema."""
+    for name in PARAMETERS:
+        schema["properties"].setdefault(
+            name, {"description": "Sent to the model unchanged, if it supports it."}
+        )
+
+
 class _StreamOptions(BaseModel, strict=True):
     include_usage: bool | None = None
 
 
 class _Fields(BaseModel, strict=True):
     """The known fields. null means "missing" everywhere, unknown fields are ignored."""
+
+    model_config = ConfigDict(json_schema_extra=_describe_parameters)
 
     messages: list[_Message] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
     model: ModelName | None = None
@@ -94,8 +107,8 @@ class _Fields(BaseModel, strict=True):
     seed: WholeNumber | None = Field(default=None, ge=-(2**63), lt=2**63)
     max_tokens: WholeNumber | None = Field(default=None, ge=1, lt=2**31)
     max_completion_tokens: WholeNumber | None = Field(default=None, ge=1, lt=2**31)
-    n: WholeNumber | None = Field(default=None, ge=1)
-    logprobs: bool | None = None
+    n: WholeNumber | None = Field(default=None, ge=1, description="Only 1: there is one answer.")
+    logprobs: bool | None = Field(default=None, description="Only false.")
     data_sources: Annotated[list[AzureSearchSource], Field(max_length=1)] | None = None
 
 

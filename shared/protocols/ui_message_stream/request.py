@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from shared.domain.errors import BadRequest
 from shared.domain.messages import MAX_MESSAGES, Message, check_image_url
-from shared.domain.overrides import Overrides
+from shared.domain.overrides import Overrides, OverridesJson
 from shared.domain.request import ChatRequest
 from shared.http.body import Body, InvalidField, join_messages, require_object, validate
 from shared.protocols.context_json import CONVERSATION
@@ -40,9 +40,39 @@ class _Part(BaseModel, strict=True):
     mediaType: str | None = None  # of a file; may be just `image`
 
 
+OPTIONAL = {"type": ["string", "null"]}
+# The fields of a part that is not read may have any form.
+PART = {
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {
+                "type": {"enum": READ},
+                **dict.fromkeys(("text", "url", "mediaType"), OPTIONAL),
+            },
+            "required": ["type"],
+        },
+        {
+            "type": "object",
+            "properties": {"type": {"type": "string", "pattern": f"^({IGNORED.pattern})$"}},
+            "required": ["type"],
+        },
+    ]
+}
+
+
 class _Message(BaseModel, strict=True):
     role: Literal["system", "user", "assistant"]
-    parts: Annotated[list[Annotated[_Part, BeforeValidator(_drop_ignored)]], FAST]
+    parts: Annotated[
+        list[
+            Annotated[
+                _Part,
+                BeforeValidator(_drop_ignored),
+                WithJsonSchema(PART),
+            ]
+        ],
+        FAST,
+    ]
 
 
 class _Fields(BaseModel, strict=True):
@@ -52,7 +82,7 @@ class _Fields(BaseModel, strict=True):
         list[_Message] | None, Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
     ] = None
     message: _Message | None = None  # the question alone, of a stored conversation
-    overrides: dict[str, Any] | None = None
+    overrides: OverridesJson | None = None
     conversation_id: str | None = None  # null asks for a new one
     trigger: str | None = None
     messageId: str | None = None  # of the question that was edited, or the answer to repeat

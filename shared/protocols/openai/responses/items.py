@@ -38,6 +38,17 @@ PARTS = ("input_text", "output_text", "text", "refusal", "input_image")
 UNAVAILABLE = "is not available here: send texts, and images as input_image with an image_url"
 
 
+# The JSON schema of `input`.
+INPUT: Json = {
+    "description": "A question, or items: messages, function calls and their outputs, references "
+    "to items of stored responses, and those of earlier answers, which are ignored.",
+    "anyOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": MAX_MESSAGES},
+    ],
+}
+
+
 class _Message(BaseModel, strict=True):
     role: Literal["user", "assistant", "system", "developer"]
     content: Any

@@ -9,16 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from shared.domain.overrides import MAX_SEARCH_TEXT, ModelName, Overrides, WholeNumber
 from shared.domain.request import ChatRequest, GenerationOptions
-from shared.http.body import Body
+from shared.http.body import Body, allow_nulls
 from shared.http.call import Json
 from shared.protocols.message_json import FAST, check_tools
 from shared.protocols.openai.request import require_json_safe
 from shared.protocols.openai.responses.errors import UNSUPPORTED, ParameterError
 from shared.protocols.openai.responses.items import (
+    INPUT,
     Item,
     Reference,
     parse_items,
@@ -55,8 +56,17 @@ class _Reasoning(BaseModel, strict=True):
     effort: str | None = Field(default=None, max_length=20)
 
 
+def _describe_input(schema: dict[str, Any]) -> None:
+    """Add `input`, which is parsed by hand, to a JSON schema."""
+    allow_nulls(schema)
+    schema["properties"]["input"] = INPUT
+    schema["required"] = ["input"]
+
+
 class _Fields(BaseModel, strict=True):
     """The known fields, but `input`. Unknown fields are ignored."""
+
+    model_config = ConfigDict(json_schema_extra=_describe_input)
 
     model: ModelName | None = None
     instructions: str | None = None
