@@ -15,6 +15,7 @@ from shared.protocols.exchange import App, Exchange, Route
 from shared.protocols.mcp import routes as mcp
 from shared.protocols.openai import routes as openai
 from shared.protocols.openai.responses import routes as responses
+from shared.protocols.openapi import routes as openapi
 from shared.protocols.opensearch import routes as opensearch
 from shared.protocols.page import routes as page
 from shared.protocols.ui_message_stream import routes as ui_message_stream
@@ -31,6 +32,7 @@ PROTOCOLS = (
     mcp,
     page,
     ui_message_stream,
+    openapi,
 )
 ROUTES: Mapping[str, Route] = {
     route.path: route for protocol in PROTOCOLS for route in protocol.ROUTES

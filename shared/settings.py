@@ -250,6 +250,9 @@ class Settings(BaseModel):
     page_color: Color | None = None
     page_questions: Questions = ()
 
+    # The description of the routes
+    openapi: Switch = "on"
+
     # Limits
     max_json_bytes: int = Field(default=4 * MIB, ge=1)
     max_form_bytes: int = Field(default=20 * MIB, ge=1)
@@ -304,6 +307,12 @@ class Settings(BaseModel):
         """
         development = (self.azure_functions_environment or "").lower() == "development"
         return development and not self.in_azure
+
+    @property
+    def needs_function_keys(self) -> bool:
+        """Whether callers need a function key, where the host checks keys."""
+        signed_in = self.callers == "signed-in" and self.website_auth_enabled
+        return not signed_in and self.callers != "anyone"
 
     @property
     def link_base_url(self) -> str:
@@ -368,9 +377,8 @@ def key_requirements(environment: Mapping[str, str]) -> KeyRequirements:
         settings = read_settings(environment)
     except SettingsError:
         return KeyRequirements(callers=True, admins=True)
-    signed_in = settings.callers == "signed-in" and settings.website_auth_enabled
     return KeyRequirements(
-        callers=not signed_in and settings.callers != "anyone",
+        callers=settings.needs_function_keys,
         admins=not settings.on_laptop and not settings.website_auth_enabled,
     )
 

@@ -11,4 +11,4 @@ from shared.protocols import feedback
 
 def list_endpoints() -> Iterator[Endpoint]:
     """The feedback on an answer."""
-    yield Endpoint("/feedback", schema_of(feedback._Fields))
+    yield Endpoint("/feedback", schema_of(feedback._FeedbackFields))

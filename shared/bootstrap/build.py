@@ -29,6 +29,7 @@ from shared.protocols.mcp.documents import McpConfig
 from shared.protocols.openai.data_sources import SearchScope
 from shared.protocols.openai.models import TaskModelsConfig
 from shared.protocols.openai.routes import ChatCompletionsConfig
+from shared.protocols.openapi.document import OpenApiConfig
 from shared.protocols.opensearch.search import OpenSearchConfig
 from shared.protocols.page.config import PageConfig
 from shared.rag.flow import Rag
@@ -183,6 +184,13 @@ def _configure_protocols(clients: Clients) -> tuple[object, ...]:
             settings.page_questions,
         ),
         _make_search_scope(settings),
+        OpenApiConfig(
+            settings.openapi == "on",
+            settings.base_url,
+            function_keys=settings.needs_function_keys and not settings.on_laptop,
+            app_key=settings.chat_api_key is not None,
+            sign_in=settings.website_auth_enabled,
+        ),
     )
 
 

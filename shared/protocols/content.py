@@ -23,6 +23,7 @@ from shared.files.headers import (
 from shared.http.call import Call, Reply, cancel_on_disconnect
 from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Route
+from shared.protocols.openapi.operation import Operation
 from shared.retrieval.base import Retriever, can_be_indexed
 
 HEAD = 64 * 1024  # bytes of a text that its charset is guessed from
@@ -138,6 +139,21 @@ ROUTES = (
         methods=READ,
         handler=content,
         errors=context_json.ERRORS,
+        operations={
+            "GET": Operation(
+                tag="App",
+                summary="Return the file behind a citation",
+                description="The path may have slashes, encoded or not.",
+                media_types=("*/*",),
+                statuses={
+                    200: "The file.",
+                    206: "The range of the file that was requested.",
+                    304: "The client has the file.",
+                },
+                errors=(404, 416),
+                error=context_json.ERROR_SCHEMA,
+            )
+        },
         usage="GET /content/{path}, where path is a citation's",
         name="content",
         pattern="content/{*path}",

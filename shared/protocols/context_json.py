@@ -16,6 +16,7 @@ from shared.domain.overrides import Overrides, is_set
 from shared.domain.request import ChatRequest
 from shared.http.call import Json
 from shared.protocols.exchange import ErrorFormat
+from shared.protocols.openapi.operation import STRING, object_schema
 
 CONVERSATION = "conversation_id"  # the key of a client's state that names a stored conversation
 
@@ -142,6 +143,7 @@ def _hit(source: Source) -> Json:
 
 
 ERRORS = ErrorFormat(name="-", write_error=write_error)
+ERROR_SCHEMA = object_schema(error=STRING)
 
 
 def source_url(base_url: str, source: Source) -> str:

@@ -33,6 +33,7 @@ from shared.http.call import (
     without_long_headers,
 )
 from shared.memory.base import Memory
+from shared.protocols.openapi.operation import Operation
 from shared.rag.flow import Rag
 from shared.telemetry.access_log import NOOP_TRACER, AccessLog, Tracer
 
@@ -247,6 +248,8 @@ class Route:
     # The key that the host requires, if the settings require keys: "anonymous" for none,
     # "administrative" for a function key to read and the master key to change.
     auth: Literal["function", "anonymous", "administrative"] = "function"
+    # By method: what the OpenAPI document says. Without any the route is not in it.
+    operations: Mapping[str, Operation] = field(default_factory=dict)
     usage: str = ""  # a correct call, for the message of a 405
     # Of the Azure function, if they differ from `path`.
     name: str = ""

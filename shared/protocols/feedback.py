@@ -6,25 +6,35 @@ import logging
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel
+from pydantic import AfterValidator, BaseModel, Field
 
 from shared.http.body import read_body, require_object, validate
 from shared.http.call import Reply
 from shared.protocols import context_json
 from shared.protocols.exchange import JSON, Exchange, Route
+from shared.protocols.openapi.operation import WITH_BODY, Operation
+
+ID = "[A-Za-z0-9_-]{1,64}"
 
 log = logging.getLogger("chat")
 
 
 def _check_id(value: str) -> str:
     """Check an id that is logged: it can have no other characters."""
-    if not re.fullmatch(r"[\w-]{1,64}", value, re.ASCII):
+    if not re.fullmatch(ID, value):
         raise ValueError("must be the x-request-id of an answer")
     return value
 
 
-class _Fields(BaseModel, strict=True):
-    request_id: Annotated[str, AfterValidator(_check_id)]
+class _FeedbackFields(BaseModel, strict=True):
+    request_id: Annotated[
+        str,
+        AfterValidator(_check_id),
+        Field(
+            description="The `x-request-id` of the answer.",
+            json_schema_extra={"pattern": f"^{ID}$"},
+        ),
+    ]
     rating: Literal["up", "down"]
 
 
@@ -32,7 +42,7 @@ async def feedback(exchange: Exchange) -> Reply:
     """Log the rating of an answer, named by its `x-request-id`. Raises ChatErrors."""
     call = exchange.call
     body = await read_body(call, exchange.app.limits, forms=False)
-    fields = validate(_Fields, require_object(body.json))
+    fields = validate(_FeedbackFields, require_object(body.json))
     log.info("feedback id=%s request=%s rating=%s", call.id, fields.request_id, fields.rating)
     return Reply(204, JSON, b"", exchange.headers)
 
@@ -43,6 +53,17 @@ ROUTES = (
         methods=("POST",),
         handler=feedback,
         errors=context_json.ERRORS,
+        operations={
+            "POST": Operation(
+                tag="App",
+                summary="Say whether an answer helped",
+                request=_FeedbackFields,
+                statuses={204: "It is in the log."},
+                media_types=(),
+                errors=WITH_BODY,
+                error=context_json.ERROR_SCHEMA,
+            )
+        },
         usage='POST /feedback with a body such as {"request_id": "...", "rating": "up"}',
     ),
 )

@@ -14,6 +14,7 @@ from shared.domain.errors import ChatError, DeadlineExceeded
 from shared.http.call import Json, Reply, dumps
 from shared.protocols import context_json
 from shared.protocols.exchange import JSON, READ, Exchange, Route
+from shared.protocols.openapi.operation import Operation
 
 CACHE_SECONDS = 30.0  # /health is public: it must not load the services
 CHECK_SECONDS = 5.0
@@ -128,6 +129,14 @@ ROUTES = (
         handler=health,
         errors=context_json.ERRORS,
         auth="anonymous",
+        operations={
+            "GET": Operation(
+                tag="App",
+                summary="Say which parts are in use and whether they respond",
+                description="With a 503: which settings are wrong.",
+                error=context_json.ERROR_SCHEMA,
+            )
+        },
         usage="GET /health",
     ),
 )

@@ -37,6 +37,7 @@ CALLS = {
     "/ask": ("POST", "/ask"),
     "/api/chat": ("POST", "/api/chat"),
     "/api/chat/{id}/stream": ("GET", "/api/chat/1/stream"),
+    "/api/openapi.json": ("GET", "/api/openapi.json"),
     "/health": ("GET", "/health"),
     "/feedback": ("POST", "/feedback"),
     "/content/{path}": ("GET", CITED),

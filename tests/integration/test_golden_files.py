@@ -23,6 +23,12 @@ CASES = [
     for line in path.read_text("utf-8").split("\n")
     if line
 ]
+# Those that the OpenAPI document shows.
+CASES += [
+    pytest.param(case, id=f"{path.parent.name}: {case['name']}")
+    for path in sorted((ROOT / "shared" / "protocols").rglob("examples.json"))
+    for case in json.loads(path.read_text("utf-8"))
+]
 
 
 def without_time(value: Any) -> Any:

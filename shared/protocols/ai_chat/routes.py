@@ -11,6 +11,7 @@ from shared.domain.request import ChatRequest
 from shared.http.call import Reply
 from shared.protocols.ai_chat import web_component
 from shared.protocols.ai_chat.history import find_history
+from shared.protocols.ai_chat.operations import OPERATIONS
 from shared.protocols.ai_chat.output_text import INPUT, OUTPUT_TEXT
 from shared.protocols.ai_chat.response import APPS, ASK, CURRENT, RAG_CHAT
 from shared.protocols.exchange import Exchange, Route
@@ -73,5 +74,6 @@ def _refuse_instructions(request: ChatRequest, key: str) -> None:
 
 _route = partial(Route, methods=("POST",), handler=chat, errors=CURRENT)
 ROUTES = tuple(
-    _route(path=path, usage=USAGE.format(path)) for path in ("/chat", "/chat/stream", "/ask")
+    _route(path=path, usage=USAGE.format(path), operations={"POST": OPERATIONS[path]})
+    for path in ("/chat", "/chat/stream", "/ask")
 )

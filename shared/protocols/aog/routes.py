@@ -11,6 +11,7 @@ from typing import Any
 from shared.domain.errors import NotFound
 from shared.http.call import Json, Reply
 from shared.models.router import Provider
+from shared.protocols.aog import operations
 from shared.protocols.aog.response import CHAT, NoSuchService
 from shared.protocols.exchange import EVERY_METHOD, READ, Exchange, Route, check_method
 from shared.protocols.handler import USAGE, read_request, respond
@@ -95,8 +96,20 @@ async def reject_version(_exchange: Exchange) -> Reply:
 
 _route = partial(Route, errors=CHAT)
 ROUTES = (
-    _route(path=CHAT_ROUTE, methods=EVERY_METHOD, handler=chat),
-    _route(path=f"{VERSION}/service", methods=READ, handler=list_services),
-    _route(path=f"{VERSION}/service_provider", methods=READ, handler=list_providers),
+    _route(
+        path=CHAT_ROUTE, methods=EVERY_METHOD, handler=chat, operations={"POST": operations.CHAT}
+    ),
+    _route(
+        path=f"{VERSION}/service",
+        methods=READ,
+        handler=list_services,
+        operations={"GET": operations.SERVICES},
+    ),
+    _route(
+        path=f"{VERSION}/service_provider",
+        methods=READ,
+        handler=list_providers,
+        operations={"GET": operations.PROVIDERS},
+    ),
     _route(path="/aog/{*path}", methods=EVERY_METHOD, handler=reject_version),
 )

@@ -15,7 +15,7 @@ from shared.domain.request import ChatRequest
 from shared.http.body import read_body
 from shared.http.call import Json, Reply, acceptable_values, server_sent_event
 from shared.protocols.exchange import JSON, Exchange, Route
-from shared.protocols.mcp import documents, messages, resources, tools
+from shared.protocols.mcp import documents, messages, operations, resources, tools
 from shared.protocols.mcp.messages import Request, RpcMessage
 from shared.rag.flow import StreamOptions, stream_answer
 from shared.retrieval.base import shorten_query
@@ -200,6 +200,7 @@ ROUTES = (
         methods=("POST",),
         handler=mcp,
         errors=messages.ERRORS,
+        operations={"POST": operations.MESSAGE},
         usage="POST /mcp with one JSON-RPC message",
     ),
 )

@@ -14,6 +14,7 @@ from shared.domain.request import ChatRequest
 from shared.http.call import Reply
 from shared.protocols.exchange import EVERY_METHOD, READ, Exchange, Route
 from shared.protocols.handler import USAGE, read_request, respond
+from shared.protocols.openai import operations
 from shared.protocols.openai.data_sources import with_data_source
 from shared.protocols.openai.models import apply_task_model, list_models
 from shared.protocols.openai.response import CHAT, format_model, format_models
@@ -134,9 +135,12 @@ def _route(path: str, **more: Any) -> Route:
     return Route(path=path, errors=CHAT, auth="anonymous", **more)
 
 
+_chat = partial(_route, methods=("POST",), handler=chat, operations={"POST": operations.CHAT})
+_models = partial(_route, methods=READ, handler=models, operations={"GET": operations.LIST})
+_model = partial(_route, methods=READ, handler=model, operations={"GET": operations.MODEL})
 ROUTES = (
-    *(_route(it, methods=("POST",), handler=chat, usage=USAGE.format(it)) for it in CHATS),
-    *(_route(it, methods=READ, handler=models) for it in LISTS),
-    *(_route(it, methods=READ, handler=model) for it in ONES),
+    *(_chat(path, usage=USAGE.format(path)) for path in CHATS),
+    *map(_models, LISTS),
+    *map(_model, ONES),
     *(_route(it, methods=EVERY_METHOD, handler=reject_path) for it in OTHERS),
 )

@@ -13,6 +13,7 @@ from shared.http.call import Json, Reply
 from shared.protocols.exchange import ErrorFormat, Exchange, Route, function_name
 from shared.protocols.opensearch import memory, pipelines
 from shared.protocols.opensearch.memory import V2_11, V2_12
+from shared.protocols.opensearch.operations import describe
 from shared.protocols.opensearch.search import IndexNotFound, ParsingError, search
 
 ML = "/_plugins/_ml"
@@ -131,6 +132,7 @@ def _route(path: str, handlers: Mapping[str, JsonHandler]) -> Route:
         handler=partial(reply, handlers),
         errors=ERRORS,
         auth="administrative" if path in ADMINISTRATIVE else "function",
+        operations=describe(handlers),
         usage=f"{' or '.join(handlers)} {path}, as OpenSearch's clients do",
         name=f"opensearch_{function_name(path)}",
     )

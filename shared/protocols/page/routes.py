@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from shared.domain.errors import NotFound
 from shared.files.headers import matches_etag
 from shared.http.call import Reply, acceptable_values
 from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Handler, Route
+from shared.protocols.openapi.operation import Operation
 from shared.protocols.page.config import PageConfig
 from shared.protocols.page.description import describe_app, describe_sign_in, list_categories
 
@@ -82,6 +85,7 @@ HEADERS = {
 }
 
 
+FILE = {200: "The file.", 304: "The client has the file."}
 NO_PAGE = "This deployment has no page (PAGE)."
 
 
@@ -127,7 +131,12 @@ async def auth_setup(exchange: Exchange) -> Reply:
     return exchange.json_reply(describe_sign_in(exchange))
 
 
-def _route(path: str, handler: Handler, **options: str) -> Route:
+def _operation(summary: str, **options: Any) -> Mapping[str, Operation]:
+    error = context_json.ERROR_SCHEMA
+    return {"GET": Operation(tag="Page", summary=summary, error=error, **options)}
+
+
+def _route(path: str, handler: Handler, **options: Any) -> Route:
     return Route(
         path=path,
         methods=READ,
@@ -139,8 +148,20 @@ def _route(path: str, handler: Handler, **options: str) -> Route:
 
 
 ROUTES = (
-    _route("/", page),
-    _route("/page/{path}", page_file, name="page", pattern="page/{*path}"),
-    _route("/config", config),
-    _route("/auth_setup", auth_setup),
+    _route(
+        "/",
+        page,
+        operations=_operation("The page", media_types=("text/html",), statuses=FILE, errors=(404,)),
+    ),
+    _route(
+        "/page/{path}",
+        page_file,
+        operations=_operation(
+            "A file of the page", media_types=("*/*",), statuses=FILE, errors=(404,)
+        ),
+        name="page",
+        pattern="page/{*path}",
+    ),
+    _route("/config", config, operations=_operation("Say what the app can do for a chat page")),
+    _route("/auth_setup", auth_setup, operations=_operation("Say how a page can sign in")),
 )

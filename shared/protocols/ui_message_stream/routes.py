@@ -8,6 +8,7 @@ from shared.domain.errors import BadRequest
 from shared.http.call import Reply
 from shared.protocols.exchange import JSON, READ, Exchange, Route
 from shared.protocols.handler import read_request, respond
+from shared.protocols.ui_message_stream import operations
 from shared.protocols.ui_message_stream.history import find_history
 from shared.protocols.ui_message_stream.response import HEADERS, UI_MESSAGE_STREAM
 
@@ -50,6 +51,7 @@ ROUTES = (
         methods=("POST",),
         handler=chat,
         errors=UI_MESSAGE_STREAM,
+        operations={"POST": operations.CHAT},
         usage=USAGE,
     ),
     Route(
@@ -57,5 +59,6 @@ ROUTES = (
         methods=READ,
         handler=resume,
         errors=UI_MESSAGE_STREAM,
+        operations={"GET": operations.RESUME},
     ),
 )

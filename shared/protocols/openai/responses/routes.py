@@ -17,7 +17,7 @@ from shared.protocols.exchange import READ, Exchange, Route, check_method
 from shared.protocols.handler import ChatProtocol, read_request, respond
 from shared.protocols.openai.models import apply_task_model
 from shared.protocols.openai.response import headers
-from shared.protocols.openai.responses import storage
+from shared.protocols.openai.responses import operations, storage
 from shared.protocols.openai.responses.errors import (
     MISSING,
     UNSUPPORTED,
@@ -154,9 +154,25 @@ def _routes(prefix: str) -> tuple[Route, ...]:
     route: Any = partial(Route, errors=RESPONSES, auth="anonymous")
     usage = f"POST {prefix} with Content-Type: application/json and a body such as "
     return (
-        route(path=prefix, methods=("POST",), handler=create, usage=usage + '{"input": "..."}'),
-        route(path=f"{prefix}/{{id}}", methods=(*STORED_METHODS, "POST"), handler=response),
-        route(path=f"{prefix}/{{id}}/input_items", methods=READ, handler=input_items),
+        route(
+            path=prefix,
+            methods=("POST",),
+            handler=create,
+            operations={"POST": operations.CREATE},
+            usage=usage + '{"input": "..."}',
+        ),
+        route(
+            path=f"{prefix}/{{id}}",
+            methods=(*STORED_METHODS, "POST"),
+            handler=response,
+            operations={"GET": operations.READ, "DELETE": operations.DELETE},
+        ),
+        route(
+            path=f"{prefix}/{{id}}/input_items",
+            methods=READ,
+            handler=input_items,
+            operations={"GET": operations.INPUT_ITEMS},
+        ),
         route(path=f"{prefix}/{{id}}/cancel", methods=("POST",), handler=cancel),
     )
 

@@ -1,0 +1,1 @@
+"""The OpenAPI document of the app: what a program needs to know to call its routes."""

@@ -1,0 +1,44 @@
+"""GET /api/openapi.json: the description of the app's own routes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from shared.domain.errors import Misconfigured, NotFound
+from shared.http.call import Reply
+from shared.protocols import context_json
+from shared.protocols.exchange import READ, Exchange, Route
+from shared.protocols.openapi.document import OpenApiConfig, write_document
+from shared.protocols.openapi.operation import Operation
+
+NO_DOCUMENT = "This deployment has no OpenAPI document (OPENAPI)."
+
+
+async def openapi(exchange: Exchange) -> Reply:
+    """Answer with the document. Raises NotFound where it is off."""
+    if exchange.app.problems:  # nobody knows whether it is to be off
+        raise Misconfigured
+    config = exchange.app.config(OpenApiConfig)
+    if not config.enabled:
+        raise NotFound(NO_DOCUMENT)
+    document = await asyncio.to_thread(write_document, exchange.routes, config)
+    return exchange.json_reply(document)
+
+
+ROUTES = (
+    Route(
+        path="/api/openapi.json",
+        methods=READ,
+        handler=openapi,
+        errors=context_json.ERRORS,
+        usage="GET /api/openapi.json",
+        operations={
+            "GET": Operation(
+                tag="App",
+                summary="This document",
+                errors=(404,),
+                error=context_json.ERROR_SCHEMA,
+            )
+        },
+    ),
+)
