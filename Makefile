@@ -38,7 +38,7 @@ CORS := import json; host = json.load(open("local.settings.json", encoding="utf-
 	print(host.get("CORS") or "none")
 
 .DEFAULT_GOAL := help
-.PHONY: help run index run-fakes test test-all test-browser test-model test-front-ends test-removal mutants eval eval-questions eval-safety bench soak check samples rename lock
+.PHONY: help run index knowledge-base run-fakes test test-all test-browser test-model test-front-ends test-removal mutants eval eval-questions eval-safety bench soak check samples rename lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,9 @@ run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 
 
 index: $(VENV)/.ingest ## index a folder: make index DOCS=path (later without DOCS; ARGS=--prune)
 	@$(BIN)/python -m ingest $(if $(DOCS),"$(DOCS)") $(ARGS)
+
+knowledge-base: $(VENV)/.ingest ## create a knowledge base over the index of Azure AI Search (ARGS=--remove deletes it)
+	@$(BIN)/python -m ingest.knowledge_base $(ARGS)
 
 run-fakes: $(VENV)/.dev ## start it over fakes of Azure's search, models and database
 	@exec $(BIN)/python -m tests.support.run_fakes --port $(PORT)

@@ -26,6 +26,7 @@ from shared.domain.hosts import is_loopback
 from shared.domain.overrides import DEFAULT_TOP, ModelName, Policy
 from shared.models.providers.metadata import ProviderMetadata
 from shared.models.providers.provider_list import read_list
+from shared.retrieval.azure_search.knowledge_base.sources import KnowledgeSource
 from shared.retrieval.azure_search.search_fields import FieldNames
 
 MIB = 1024 * 1024
@@ -147,6 +148,7 @@ Title = Annotated[str, Field(min_length=1, max_length=100)]
 Color = Annotated[str, AfterValidator(_check_color)]
 Aliases = Json[Annotated[dict[ModelName, ModelName], Field(max_length=100)]]
 Questions = Json[Annotated[tuple[Title, ...], Field(max_length=10)]]
+KnowledgeSources = Json[tuple[KnowledgeSource, ...]]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 ModelApi = Literal["chat_completions", "responses"]
 Callers = Literal["keys", "signed-in", "anyone"]
@@ -163,6 +165,8 @@ REQUIREMENTS = (
     *chain.from_iterable((pair, pair[::-1]) for pair in REQUIRED_PAIRS),
     ("OPENAI_EMBEDDING_BASE_URL", "OPENAI_EMBEDDING_MODEL"),
     ("OPENAI_EMBEDDING_API_KEY", "OPENAI_EMBEDDING_BASE_URL"),
+    ("AZURE_SEARCH_KNOWLEDGE_BASE", "AZURE_SEARCH_ENDPOINT"),
+    ("AZURE_SEARCH_KNOWLEDGE_SOURCES", "AZURE_SEARCH_KNOWLEDGE_BASE"),
 )
 UNTRUSTED_SIGN_IN = (
     "WEBSITE_AUTH_ENABLED is set, and the platform is not App Service: any client could send its "
@@ -215,6 +219,8 @@ class Settings(BaseModel):
     azure_search_index_public: bool = False
     azure_search_semantic_configuration: Name | None = None
     azure_search_vectorizer: bool = False
+    azure_search_knowledge_base: Name | None = None
+    azure_search_knowledge_sources: KnowledgeSources = ()
     index_file: Name = "index.db"
     minimum_relevance: float | None = Field(default=None, gt=0)
 

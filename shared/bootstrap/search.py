@@ -15,6 +15,8 @@ from shared.retrieval.base import Retriever, missing_members
 from shared.settings import SHARED_FOLDER, Settings, SettingsError, require_settings
 
 if TYPE_CHECKING:
+    from shared.retrieval.azure_search.knowledge_base.retriever import KnowledgeBaseRetriever
+    from shared.retrieval.azure_search.retriever import AzureSearchRetriever
     from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 
 log = logging.getLogger("chat")
@@ -32,6 +34,8 @@ def make_retriever(clients: Clients) -> Retriever:
     settings = clients.settings
     if settings.retriever:
         return _make_custom_retriever(settings, settings.retriever)
+    if settings.azure_search_knowledge_base:
+        return make_knowledge_base_retriever(clients, settings.azure_search_knowledge_base)
     if settings.azure_search_endpoint:
         return _make_azure_search_retriever(clients)
     if settings.index_file:
@@ -48,7 +52,20 @@ def _make_custom_retriever(settings: Settings, name: str) -> Retriever:
     return retriever
 
 
-def _make_azure_search_retriever(clients: Clients) -> Retriever:
+def make_knowledge_base_retriever(clients: Clients, name: str) -> KnowledgeBaseRetriever:
+    """Make the retriever of a knowledge base. Raises SettingsError."""
+    from shared.retrieval.azure_search.knowledge_base.client import KnowledgeBase
+    from shared.retrieval.azure_search.knowledge_base.retriever import KnowledgeBaseRetriever
+    from shared.retrieval.azure_search.knowledge_base.sources import KnowledgeSource
+
+    retriever = _make_azure_search_retriever(clients)
+    base = KnowledgeBase(retriever.index.client, retriever.index.endpoint, name)
+    default = (KnowledgeSource(name=retriever.index.name),)
+    sources = clients.settings.azure_search_knowledge_sources or default
+    return KnowledgeBaseRetriever(base, sources, retriever)
+
+
+def _make_azure_search_retriever(clients: Clients) -> AzureSearchRetriever:
     from shared.retrieval.azure_search.client import make_index
     from shared.retrieval.azure_search.index_fields import IndexFields
     from shared.retrieval.azure_search.retriever import AzureSearchRetriever

@@ -272,7 +272,8 @@ def test_make_lists_the_targets(clone: Path) -> None:
     tests = ["test", "test-all", "test-browser", "test-model", "test-front-ends", "test-removal"]
     tests += ["mutants", "eval", "eval-questions", "eval-safety", "bench", "soak"]
     others = ["check", "samples", "rename", "parts", "remove", "keep", "lock"]
-    assert commands == ["help", "run", "index", "run-fakes", *tests, *others]
+    first = ["help", "run", "index", "knowledge-base", "run-fakes"]
+    assert commands == [*first, *tests, *others]
 
 
 @needs_make

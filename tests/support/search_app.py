@@ -80,10 +80,20 @@ SELECT = ",".join(["id", "content", "sourcepage", "sourcefile", "category", "oid
 @contextmanager
 def app(home: Path, **more: str) -> Iterator[tuple[FakeSearch, Upstream, httpx.Client]]:
     """The app, an index and a model for it."""
+    search = FakeSearch(docs=DOCS)
+    with app_over(search, home, **more) as (model, client):
+        yield search, model, client
+
+
+@contextmanager
+def app_over(
+    service: FakeSearch, home: Path, **more: str
+) -> Iterator[tuple[Upstream, httpx.Client]]:
+    """The app over a search service, and a model for it."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(home / "server.pem")
     with ExitStack() as stack:
-        search: FakeSearch = stack.enter_context(run_upstream(FakeSearch(docs=DOCS), tls))
+        search = stack.enter_context(run_upstream(service, tls))
         model: Upstream = stack.enter_context(run_upstream())
         settings = {
             "AZURE_SEARCH_ENDPOINT": search.url,
@@ -96,4 +106,4 @@ def app(home: Path, **more: str) -> Iterator[tuple[FakeSearch, Upstream, httpx.C
             **more,
         }
         server: Server = stack.enter_context(run_server("dev", home, settings))
-        yield search, model, stack.enter_context(server.client())
+        yield model, stack.enter_context(server.client())

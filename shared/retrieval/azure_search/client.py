@@ -24,6 +24,7 @@ from shared.domain.errors import Misconfigured, TooManyRequests, Unavailable
 
 API_VERSION = "2026-04-01"
 T = TypeVar("T")
+SearchClient = AsyncPipelineClient[HttpRequest, AsyncHttpResponse]
 
 CONNECT_SECONDS, READ_SECONDS = 5, 30
 RANKER_UNAVAILABLE_CODE = "SemanticQueriesNotAvailable"
@@ -45,7 +46,7 @@ class SearchIndex:
     the numbers of a vector.
     """
 
-    client: AsyncPipelineClient[HttpRequest, AsyncHttpResponse]
+    client: SearchClient
     endpoint: str
     name: str
 
@@ -101,25 +102,26 @@ class SearchIndex:
 
     async def _post(self, body: Mapping[str, Any]) -> AsyncHttpResponse:
         path = f"/indexes('{quote(self.name)}')/docs/search.post.search"
-        request = HttpRequest(
-            "POST",
-            f"{self.endpoint.rstrip('/')}{path}?api-version={API_VERSION}",
-            headers={
-                "Accept": "application/json;odata.metadata=none",
-                "Content-Type": "application/json",
-            },
-            content=to_json(body),
-        )
-        response = await self.client.send_request(request)
-        response.raise_for_status()
-        return response
+        url = f"{self.endpoint.rstrip('/')}{path}?api-version={API_VERSION}"
+        return await post(self.client, url, body, "application/json;odata.metadata=none")
+
+
+async def post(
+    client: SearchClient, url: str, body: Mapping[str, Any], accept: str
+) -> AsyncHttpResponse:
+    """Send JSON. Raises HttpResponseError for the status of an error."""
+    headers = {"Accept": accept, "Content-Type": "application/json"}
+    request = HttpRequest("POST", url, headers=headers, content=to_json(body))
+    response = await client.send_request(request)
+    response.raise_for_status()
+    return response
 
 
 def make_index(
     endpoint: str, name: str, credential: AsyncTokenCredential, **options: Any
 ) -> SearchIndex:
     """Return an index; each worker needs one. `options` are those of a pipeline's client."""
-    client = AsyncPipelineClient[HttpRequest, AsyncHttpResponse](
+    client = SearchClient(
         endpoint,
         policies=[
             UserAgentPolicy(),

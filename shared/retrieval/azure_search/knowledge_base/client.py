@@ -1,0 +1,50 @@
+"""Retrieves passages from a knowledge base, and maps its errors to ChatErrors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from azure.core.exceptions import HttpResponseError
+
+from shared.azure import errors
+from shared.domain.errors import Misconfigured
+from shared.retrieval.azure_search import client
+from shared.retrieval.azure_search.client import SearchClient
+
+API_VERSION = "2026-10-01"
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBase:
+    """A knowledge base of a service, called by its REST API."""
+
+    client: SearchClient
+    endpoint: str
+    name: str
+
+    async def retrieve(self, body: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
+        """Return the response, also a partial one. Raises ChatErrors."""
+        path = f"/knowledgebases('{quote(self.name)}')/retrieve?api-version={API_VERSION}"
+        url = f"{self.endpoint.rstrip('/')}{path}"
+        with errors.map_errors("knowledge base", partial(map_status, self.name)):
+            async with asyncio.timeout(seconds):
+                response = await client.post(self.client, url, body, "application/json")
+                with errors.map_malformed_response():
+                    return dict(response.json())
+
+
+def map_status(name: str, error: HttpResponseError) -> Exception:
+    """Map an error response by its status."""
+    match error.status_code:
+        case 402:
+            hint = "the service's free allowance is used up: set its knowledgeRetrieval to standard"
+        case 404:
+            hint = f"there is no knowledge base {name} (AZURE_SEARCH_KNOWLEDGE_BASE)"
+        case _:
+            return client.map_status(error)
+    return Misconfigured(cause=f"knowledge base: status {error.status_code}: {hint}")

@@ -1,0 +1,82 @@
+"""Reads the response of a knowledge base: the passages, and what was done to find them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.domain.errors import Misconfigured
+from shared.domain.events import Source
+from shared.retrieval.azure_search.index_fields import IndexFields
+
+FAILED = "The knowledge source {} failed: its passages are missing."
+NO_ROOM = "The knowledge base found passages, and none had room in its response."
+
+log = logging.getLogger("chat")
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeResponse:
+    """The passages of a knowledge base, the best first, and its steps."""
+
+    sources: tuple[Source, ...]
+    activity: Sequence[Mapping[str, Any]]
+
+    def props(self) -> dict[str, Any]:
+        """Return the queries that were run, and the tokens that the service used."""
+        queries = [
+            {
+                "source": each["knowledgeSourceName"],
+                "search": (each.get("searchIndexArguments") or {}).get("search"),
+                "count": each.get("count"),
+                "milliseconds": each.get("elapsedMs"),
+            }
+            for each in self.activity
+            if "knowledgeSourceName" in each
+        ]
+        tokens = sum(each.get("reasoningTokens") or 0 for each in self.activity)
+        return {"queries": queries, "reasoning_tokens": tokens}
+
+    def notes(self) -> Iterator[str]:
+        """Yield sentences about what is missing."""
+        for each in self.activity:
+            if each.get("error"):
+                yield FAILED.format(each.get("knowledgeSourceName"))
+        if not self.sources and any(each.get("count") for each in self.activity):
+            yield NO_ROOM
+
+
+def parse_response(
+    response: Mapping[str, Any], names: Collection[str], fields: IndexFields
+) -> KnowledgeResponse:
+    """Read a response, with the passages of the named sources alone.
+
+    A base may have other sources, whose passages no filter of the app restricts. Raises
+    Misconfigured if a passage lacks a field, and what malformed JSON does: AttributeError,
+    LookupError, TypeError, ValueError.
+    """
+    activity = [each for each in response["activity"] if _is_known(each, names)]
+    ids = {each["id"] for each in activity if "knowledgeSourceName" in each}
+    references = response["references"]
+    own = [each for each in references if each["activitySource"] in ids]
+    if len(own) < len(references):
+        log.warning("search: the knowledge base has a source that is not in the settings")
+    sources = [_to_source(fields, reference) for reference in own]
+    sources.sort(key=lambda source: source.reranker_score or 0, reverse=True)
+    return KnowledgeResponse(tuple(sources), activity)
+
+
+def _is_known(step: Mapping[str, Any], names: Collection[str]) -> bool:
+    return step.get("knowledgeSourceName") in (None, *names)
+
+
+def _to_source(fields: IndexFields, reference: Mapping[str, Any]) -> Source:
+    data = reference["sourceData"] or {}
+    required = (fields.content, fields.sourcepage, fields.sourcefile)
+    if missing := [name for name in required if name not in data]:
+        hint = f"are {', '.join(missing)} among the sourceDataFields of the knowledge source?"
+        raise Misconfigured(cause=f"knowledge base: {hint}")
+    own = {fields.id: reference["docKey"], "@search.rerankerScore": reference["rerankerScore"]}
+    return fields.to_source({**data, **own})

@@ -1,0 +1,134 @@
+"""The Retriever of a knowledge base, with the effort `minimal`: the app writes the query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from shared.azure.errors import map_malformed_response
+from shared.domain.errors import BadRequest
+from shared.domain.events import Source
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
+from shared.retrieval.azure_search.client import QueryRejected, map_errors
+from shared.retrieval.azure_search.index_fields import build_filter
+from shared.retrieval.azure_search.knowledge_base.client import KnowledgeBase
+from shared.retrieval.azure_search.knowledge_base.response import KnowledgeResponse, parse_response
+from shared.retrieval.azure_search.knowledge_base.sources import KnowledgeSource
+from shared.retrieval.azure_search.retriever import AzureSearchRetriever
+from shared.retrieval.base import (
+    WHOLE_FILE,
+    FilePart,
+    IndexStatistics,
+    SearchReport,
+    SearchResult,
+    distinct,
+    split_by_score,
+)
+
+MAX_OUTPUT_TOKENS = 10_000  # of the passages in one response
+MAX_SCORE = 4  # of the semantic ranker
+# Options of a search that a knowledge base does not have.
+UNAVAILABLE = ("retrieval_mode", "minimum_search_score", "semantic_captions")
+
+
+@dataclass(slots=True)
+class KnowledgeBaseRetriever:
+    """Searches a knowledge base. What is known of single files comes from its index."""
+
+    base: KnowledgeBase
+    sources: tuple[KnowledgeSource, ...]
+    index: AzureSearchRetriever
+    name: str = "Azure AI Search, knowledge base"
+
+    async def ready(self) -> None:
+        """Search the index for no passages, and count them: a question to the base costs tokens."""
+        await self.index.ready()
+
+    def statistics(self) -> IndexStatistics:
+        """What the index holds."""
+        return self.index.statistics()
+
+    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
+        """Return the best passages for `query` that `user` may see. Raises ChatErrors."""
+        response = await self._retrieve(user, query, overrides)
+        sources, excluded = split_by_score([*distinct(response.sources)], overrides, ranked=True)
+        report = SearchReport(
+            overrides.retrieval_mode or "hybrid",
+            reranked=True,
+            vector_field=self.index.fields.embedding,
+            has_categories=bool(self.index.fields.category),
+        )
+        own = {"retrieval_mode": "knowledge base", "use_semantic_captions": False}
+        props = {**report.props(overrides), **own, **response.props()}
+        notes = (*_unavailable(overrides), *report.notes(overrides), *response.notes())
+        return SearchResult(sources, props, notes, excluded)
+
+    async def _retrieve(self, user: User, query: str, overrides: Overrides) -> KnowledgeResponse:
+        """Retrieve. Raises BadRequest if the service rejects the client's filter."""
+        try:
+            reply = await self._ask(user, query, overrides)
+        except QueryRejected as error:
+            if overrides.filter is None:
+                raise
+            # If the same question passes without the client's filter, the filter is at fault.
+            await self._ask(user, query, overrides.model_copy(update={"filter": None, "top": 1}))
+            message = "the search service rejects it"
+            raise BadRequest(message, field="filter", cause=error.cause) from None
+        names = {source.name for source in self.sources}
+        with map_errors(), map_malformed_response():
+            return parse_response(reply, names, self.index.fields)
+
+    async def _ask(self, user: User, query: str, overrides: Overrides) -> Any:
+        return await self.base.retrieve(
+            self._build_request(user, query, overrides), self.index.seconds
+        )
+
+    def _build_request(self, user: User, query: str, overrides: Overrides) -> dict[str, Any]:
+        condition = build_filter(self.index.fields, user, overrides)
+        options = {
+            "includeReferences": True,
+            "includeReferenceSourceData": True,
+            # Without it the service has a minimum of its own.
+            "rerankerThreshold": min(max(overrides.minimum_reranker_score or 0, 0), MAX_SCORE),
+            **({"filterAddOn": condition} if condition else {}),
+        }
+        return {
+            "intents": [{"type": "semantic", "search": query}],
+            "includeActivity": True,
+            "maxOutputSizeInTokens": MAX_OUTPUT_TOKENS,
+            "maxOutputDocuments": overrides.top,
+            "knowledgeSourceParams": [
+                {"knowledgeSourceName": source.name, "kind": source.kind, **options}
+                for source in self.sources
+            ],
+        }
+
+    async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
+        """Whether `user` may see any passage of a file. Raises ChatErrors."""
+        return await self.index.readable(user, sourcefile, overrides)
+
+    async def list_passages(
+        self, user: User, sourcefile: str, overrides: Overrides, part: FilePart = WHOLE_FILE
+    ) -> tuple[Source, ...]:
+        """Return the passages of a file that `user` may see. Raises ChatErrors."""
+        return await self.index.list_passages(user, sourcefile, overrides, part)
+
+    async def list_files(
+        self, user: User, overrides: Overrides, after: str, limit: int
+    ) -> tuple[str, ...]:
+        """Return nothing, as the index does."""
+        return await self.index.list_files(user, overrides, after, limit)
+
+    async def list_categories(
+        self, user: User, overrides: Overrides, limit: int
+    ) -> tuple[str, ...]:
+        """Return the categories of passages that `user` may see. Raises ChatErrors."""
+        return await self.index.list_categories(user, overrides, limit)
+
+
+def _unavailable(overrides: Overrides) -> Iterator[str]:
+    for name in UNAVAILABLE:
+        if overrides.is_requested(name):
+            yield f"{name} was left out: a knowledge base has no such option."

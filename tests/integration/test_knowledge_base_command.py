@@ -1,0 +1,184 @@
+"""`python -m ingest.knowledge_base`, with the real SDK over HTTP, and the app over what it made."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.fake_knowledge_base import DATA_FIELDS, FakeKnowledgeBase
+from tests.support.ingest_command import PATIENCE
+from tests.support.isolation import app_copy
+from tests.support.search_app import DOCS, home
+from tests.support.upstream import error_response, run_upstream
+
+__all__ = ["home"]  # fixtures
+
+VECTOR = {"name": "embedding", "type": "Collection(Edm.Single)", "dimensions": 2}
+INDEX: dict[str, Any] = {
+    "name": "docs",
+    "fields": [*({"name": name, "type": "Edm.String"} for name in DATA_FIELDS), VECTOR],
+    "semantic": {
+        "defaultConfiguration": "ranking",
+        "configurations": [{"name": "ranking", "prioritizedFields": {}}],
+    },
+}
+BASE, SOURCE = "knowledgebases('kb')", "knowledgesources('docs')"
+
+
+@pytest.fixture
+def service(home: Path) -> Iterator[FakeKnowledgeBase]:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(home / "server.pem")
+    fake = FakeKnowledgeBase(docs=DOCS, definitions={"indexes('docs')": INDEX})
+    with run_upstream(fake, tls) as running:
+        yield running
+
+
+def run(
+    home: Path, service: FakeKnowledgeBase, *arguments: str, **settings: str
+) -> subprocess.CompletedProcess[str]:
+    own = {
+        "AZURE_SEARCH_ENDPOINT": service.url,
+        "AZURE_SEARCH_INDEX": "docs",
+        "AZURE_SEARCH_KNOWLEDGE_BASE": "kb",
+        "SSL_CERT_FILE": str(home / "ca.pem"),
+        "PATH": f"{home}{os.pathsep}/usr/bin{os.pathsep}/bin",
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "ingest.knowledge_base", *arguments],
+        cwd=app_copy(),
+        env={**os.environ, **own, **settings},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+def definitions(service: FakeKnowledgeBase) -> dict[str, Any]:
+    assert service.definitions is not None
+    return service.definitions
+
+
+def test_base_is_created_tried_and_removed(home: Path, service: FakeKnowledgeBase) -> None:
+    created = run(home, service)
+    made = dict(definitions(service))
+    again = run(home, service)
+    removed = run(home, service, "--remove")
+
+    assert (created.returncode, created.stderr) == (0, "")
+    assert created.stdout.splitlines() == [
+        "The knowledge base kb searches the index docs.",
+        "It was asked a question and found a passage.",
+        "Its vectors are not used: a knowledge base needs a vectorizer in the index "
+        "(AZURE_SEARCH_VECTORIZER).",
+    ]
+    assert made[BASE] == {"name": "kb", "knowledgeSources": [{"name": "docs"}]}
+    assert made[SOURCE]["searchIndexParameters"] == {
+        "searchIndexName": "docs",
+        "semanticConfigurationName": "ranking",
+        "sourceDataFields": [{"name": name} for name in DATA_FIELDS],
+    }
+    assert again.stdout == created.stdout
+    assert removed.stdout == "The knowledge base kb is removed, and its source docs.\n"
+    assert definitions(service).keys() == {"indexes('docs')"}
+
+
+def test_removing_twice_is_no_error(home: Path, service: FakeKnowledgeBase) -> None:
+    assert run(home, service, "--remove").returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [(), ("--remove",)])
+@pytest.mark.parametrize(
+    ("name", "definition", "sentence"),
+    [
+        (
+            BASE,
+            {"name": "kb", "knowledgeSources": [{"name": "docs"}, {"name": "theirs"}]},
+            "The knowledge base kb has other knowledge sources: docs, theirs. Nothing was changed.",
+        ),
+        (
+            SOURCE,
+            {
+                "name": "docs",
+                "kind": "searchIndex",
+                "searchIndexParameters": {"searchIndexName": "theirs"},
+            },
+            "The knowledge source docs is not one over the index docs. Nothing was changed.",
+        ),
+        (
+            SOURCE,
+            {"name": "docs", "kind": "web", "webParameters": {}},
+            "The knowledge source docs is not one over the index docs. Nothing was changed.",
+        ),
+    ],
+)
+def test_definitions_of_others_are_kept(
+    home: Path,
+    service: FakeKnowledgeBase,
+    arguments: tuple[str, ...],
+    name: str,
+    definition: dict[str, Any],
+    sentence: str,
+) -> None:
+    definitions(service)[name] = definition
+    done = run(home, service, *arguments)
+
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert definitions(service) == {"indexes('docs')": INDEX, name: definition}
+
+
+@pytest.mark.parametrize(
+    ("index", "sentence"),
+    [
+        (None, "There is no index docs at this service"),
+        ({**INDEX, "semantic": None}, "The index docs has no semantic configuration"),
+        ({**INDEX, "fields": INDEX["fields"][:3]}, "lacks the fields category, groups, oids, sour"),
+    ],
+)
+def test_an_index_that_does_not_fit_is_a_sentence(
+    home: Path, service: FakeKnowledgeBase, index: dict[str, Any] | None, sentence: str
+) -> None:
+    definitions(service).pop("indexes('docs')")
+    if index is not None:
+        definitions(service)["indexes('docs')"] = index
+    done = run(home, service)
+
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert [request.method for request in service.requests] == ["GET"]
+
+
+def test_refusal_names_the_roles(home: Path, service: FakeKnowledgeBase) -> None:
+    service.plan.append(error_response(403))
+    done = run(home, service)
+
+    assert done.returncode == 1
+    assert "Search Service Contributor" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"AZURE_SEARCH_KNOWLEDGE_BASE": ""}, "AZURE_SEARCH_KNOWLEDGE_BASE is required"),
+        (
+            {"AZURE_SEARCH_KNOWLEDGE_SOURCES": '[{"name": "a"}, {"name": "b"}]'},
+            "AZURE_SEARCH_KNOWLEDGE_SOURCES has several: this command makes one",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_named(
+    home: Path, service: FakeKnowledgeBase, settings: dict[str, str], problem: str
+) -> None:
+    done = run(home, service, **settings)
+
+    assert done.returncode == 1
+    assert problem in done.stderr
+    assert service.requests == []

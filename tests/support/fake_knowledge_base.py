@@ -1,0 +1,217 @@
+"""A strict fake of a knowledge base, beside the index of its service.
+
+Requests and responses of `retrieve` are those of the REST API 2026-10-01, definitions those of
+2026-04-01, the version of the SDK that writes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.fake_search import FakeSearch, matches_filter
+from tests.support.upstream import (
+    RecordedRequest,
+    Step,
+    error_response,
+    json_response,
+    response_head,
+)
+
+VERSION = "2026-10-01"
+PATH = f"/knowledgebases('kb')/retrieve?api-version={VERSION}"
+DATA_FIELDS = ("id", "content", "sourcepage", "sourcefile", "category", "oids", "groups")
+REQUEST = {
+    *("intents", "messages", "retrievalReasoningEffort", "outputMode", "includeActivity"),
+    *("maxOutputSizeInTokens", "maxOutputDocuments", "maxRuntimeInSeconds"),
+    "knowledgeSourceParams",
+}
+PARAMETERS = {
+    *("knowledgeSourceName", "kind", "includeReferences", "includeReferenceSourceData"),
+    *("alwaysQuerySource", "failOnError", "rerankerThreshold", "maxOutputDocuments"),
+    *("enableImageServing", "filterAddOn"),
+}
+DEFAULT_THRESHOLD = 2.5
+DEFINITION = re.compile(
+    r"/((?:indexes|knowledgesources|knowledgebases)\('[\w-]+'\))\?api-version=2026-04-01"
+)
+SOURCE = {"name", "kind", "searchIndexParameters"}
+INDEX_PARAMETERS = {"searchIndexName", "semanticConfigurationName", "sourceDataFields"}
+
+
+def references(definition: Mapping[str, Any], name: str) -> bool:
+    """Whether a base has a source of this path."""
+    sources = definition.get("knowledgeSources", ())
+    return any(f"knowledgesources('{each['name']}')" == name for each in sources)
+
+
+def is_definition(definitions: Mapping[str, Any], name: str, body: Mapping[str, Any]) -> bool:
+    """Whether the service accepts the definition of a source or a base."""
+    kind, _, own_name = name.rstrip("')").partition("('")
+    if body["name"] != own_name:
+        return False
+    if kind == "knowledgebases":
+        sources = [f"knowledgesources('{each['name']}')" for each in body["knowledgeSources"]]
+        return body.keys() == {"name", "knowledgeSources"} and definitions.keys() >= {*sources}
+    parameters = body["searchIndexParameters"]
+    index = definitions.get(f"indexes('{parameters['searchIndexName']}')")
+    if body.keys() != SOURCE or parameters.keys() != INDEX_PARAMETERS or index is None:
+        return False
+    fields = {field["name"] for field in index["fields"] if field.get("retrievable", True)}
+    rankings = [each["name"] for each in index["semantic"]["configurations"]]
+    return (
+        body["kind"] == "searchIndex"
+        and fields >= {each["name"] for each in parameters["sourceDataFields"]}
+        and parameters["semanticConfigurationName"] in rankings
+    )
+
+
+@dataclass
+class FakeKnowledgeBase(FakeSearch):
+    """A service with the index `docs` and the knowledge base `kb`, whose effort is minimal.
+
+    `sources` are the passages of its knowledge sources, by name; without any it has `docs`.
+    """
+
+    sources: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    failing: set[str] = field(default_factory=set)  # sources that do not respond
+    data_fields: Sequence[str] = DATA_FIELDS  # `sourceDataFields` of each source
+    has_room: bool = True  # whether any passage fits into the response
+    # By path, such as `knowledgebases('kb')`; None for a base that is there from the start.
+    definitions: dict[str, Any] | None = None
+
+    def all_sources(self) -> dict[str, Sequence[Mapping[str, Any]]]:
+        return self.sources or {"docs": self.docs}
+
+    def refusal(self, request: RecordedRequest) -> list[Step] | None:
+        if DEFINITION.fullmatch(request.path):
+            return None
+        if not request.path.startswith("/knowledgebases"):
+            return super().refusal(request)
+        if not request.headers["authorization"].startswith("Bearer "):
+            return error_response(401)
+        missing = self.definitions is not None and "knowledgebases('kb')" not in self.definitions
+        if request.path != PATH or missing:
+            return error_response(404)
+        return None if self.is_valid(request.body) else error_response(400, code="InvalidRequest")
+
+    def is_valid(self, body: Mapping[str, Any]) -> bool:
+        parameters = body.get("knowledgeSourceParams", [])
+        intents = body.get("intents", [])
+        return (
+            body.keys() <= REQUEST
+            and not body.keys() & {"messages", "retrievalReasoningEffort"}  # with minimal
+            and body.get("outputMode", "extractiveData") == "extractiveData"
+            and all(each.keys() == {"type", "search"} for each in intents)
+            and [each["type"] for each in intents] == ["semantic"]
+            and all(map(self.is_valid_source, parameters))
+        )
+
+    def is_valid_source(self, parameters: Mapping[str, Any]) -> bool:
+        return (
+            parameters.keys() <= PARAMETERS
+            and parameters["knowledgeSourceName"] in self.all_sources()
+            and parameters["kind"] == "searchIndex"
+            and 0 <= parameters.get("rerankerThreshold", 0) <= 4
+            and matches_filter(parameters.get("filterAddOn"), self.sample) is not None
+        )
+
+    def define(self, request: RecordedRequest, name: str) -> list[Step]:
+        """Answer a request about the definition of an index, a source or a base."""
+        definitions = self.definitions
+        assert definitions is not None
+        if request.method == "PUT":
+            if not is_definition(definitions, name, request.body):
+                return error_response(400, code="InvalidRequest")
+            new = name not in definitions
+            definitions[name] = request.body
+            return json_response(request.body, 201 if new else 200)
+        if name not in definitions:
+            return error_response(404)
+        if request.method == "DELETE":
+            if any(references(each, name) for each in definitions.values()):
+                return error_response(400, code="SourceInUse")
+            del definitions[name]
+            return [response_head(204)]
+        return json_response(definitions[name])
+
+    def respond(self, request: RecordedRequest) -> list[Step]:
+        if match := DEFINITION.fullmatch(request.path):
+            return self.define(request, match[1])
+        if not request.path.startswith("/knowledgebases"):
+            return super().respond(request)
+        body = request.body
+        options = {each["knowledgeSourceName"]: each for each in body["knowledgeSourceParams"]}
+        activity: list[dict[str, Any]] = []
+        references: list[dict[str, Any]] = []
+        for id, (name, docs) in enumerate(self.all_sources().items(), 1):
+            found = [] if name in self.failing else self.find(docs, options.get(name, {}))
+            activity.append(self.describe(id, name, body, options.get(name, {}), len(found)))
+            references += (self.refer(id, doc, options.get(name, {})) for doc in found)
+        # Not in the order of their scores: nothing says that the service sorts them.
+        references = references[: body.get("maxOutputDocuments", 50)][::-1]
+        tokens = {"type": "agenticReasoning", "id": 0, "reasoningTokens": 4096}
+        effort = {"retrievalReasoningEffort": {"kind": "minimal"}}
+        texts = [{"type": "text", "text": "[]"}]
+        return json_response(
+            {
+                "response": [{"role": "assistant", "content": texts}],
+                "activity": [*activity, {**tokens, **effort}] if body["includeActivity"] else [],
+                "references": references if self.has_room else [],
+            },
+            206 if self.failing else 200,
+        )
+
+    def find(
+        self, docs: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
+    ) -> list[Mapping[str, Any]]:
+        minimum = options.get("rerankerThreshold", DEFAULT_THRESHOLD)
+        visible = [doc for doc in docs if matches_filter(options.get("filterAddOn"), doc)]
+        return [doc for doc in visible if self.score(doc) >= minimum]
+
+    def score(self, doc: Mapping[str, Any]) -> float:
+        return self.reranks.get(doc["id"], 1.5)
+
+    def describe(
+        self,
+        id: int,
+        name: str,
+        body: Mapping[str, Any],
+        options: Mapping[str, Any],
+        count: int,
+    ) -> dict[str, Any]:
+        """The record of a source in `activity`."""
+        arguments = {
+            "search": body["intents"][0]["search"],
+            "filter": options.get("filterAddOn"),
+            "sourceDataFields": [{"name": name} for name in self.data_fields],
+            "searchFields": [],
+            "semanticConfigurationName": "default",
+        }
+        failure = {"error": {"code": "x", "message": "words of the service"}}
+        return {
+            "type": "searchIndex",
+            "id": id,
+            "knowledgeSourceName": name,
+            "queryTime": "2026-11-23T08:00:00.000Z",
+            "count": count,
+            "elapsedMs": 310,
+            "searchIndexArguments": arguments,
+            **(failure if name in self.failing else {}),
+        }
+
+    def refer(
+        self, activity: int, doc: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """A reference to a passage."""
+        has_data = options.get("includeReferenceSourceData", False)
+        return {
+            "type": "searchIndex",
+            "id": f"r-{doc['id']}",
+            "activitySource": activity,
+            "docKey": doc["id"],
+            "sourceData": {name: doc[name] for name in self.data_fields} if has_data else None,
+            "rerankerScore": self.score(doc),
+        }
