@@ -220,9 +220,8 @@ def _read_cases(operation: Operation) -> Sequence[Json]:
 def _parameters(route: Route, operation: Operation) -> Iterator[Json]:
     for name in re.findall(r"\{\*?(\w+)\}", route.path):
         yield {"name": name, "in": "path", "required": True, "schema": {**STRING, "minLength": 1}}
-    for place, schemas in (("query", operation.query), ("header", operation.headers)):
-        for name, schema in schemas.items():
-            yield {"name": name, "in": place, "schema": schema}
+    for name, schema in operation.query.items():
+        yield {"name": name, "in": "query", "schema": schema}
 
 
 def _request_body(operation: Operation, components: _Components, cases: Sequence[Json]) -> Json:

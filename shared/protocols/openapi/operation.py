@@ -45,7 +45,6 @@ class Operation:
     body_required: bool = True
     form: bool = False  # whether the body may be a form, too: the JSON in a part, and files
     query: Mapping[str, Schema] = field(default_factory=dict)
-    headers: Mapping[str, Schema] = field(default_factory=dict)  # of the request
     media_types: Sequence[str] = (JSON,)  # of a successful response; none: it has no body
     statuses: Mapping[int, str] = field(default_factory=lambda: {200: "Success."})
     errors: Sequence[int] = ()
