@@ -6,6 +6,7 @@ Requests and responses of `retrieve` are those of the REST API 2026-10-01, defin
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -154,7 +155,11 @@ class FakeKnowledgeBase(FakeSearch):
         references = references[: body.get("maxOutputDocuments", 50)][::-1]
         tokens = {"type": "agenticReasoning", "id": 0, "reasoningTokens": 4096}
         effort = {"retrievalReasoningEffort": {"kind": "minimal"}}
-        texts = [{"type": "text", "text": "[]"}]
+        passages = [
+            {"ref_id": place, "title": "", "content": (each["sourceData"] or {}).get("content")}
+            for place, each in enumerate(references)
+        ]
+        texts = [{"type": "text", "text": json.dumps(passages)}]
         return json_response(
             {
                 "response": [{"role": "assistant", "content": texts}],
