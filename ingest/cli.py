@@ -13,9 +13,9 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
@@ -233,6 +233,19 @@ def error_message(error: Exception) -> str:
     """The message for the operator, with the cause that the app only writes to its log."""
     cause = getattr(error, "cause", None)
     return f"{error} ({cause})" if cause else str(error)
+
+
+def run_command(work: Callable[[Settings], Coroutine[Any, Any, Iterable[str]]]) -> int:
+    """Run a command with the settings, and print its lines. Returns 0, or 1 on an error."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    quiet_libraries()
+    try:
+        settings = configuration.read_settings(read_environment(os.environ))
+        print_lines(asyncio.run(work(settings)))
+    except HANDLED_ERRORS as error:
+        print(error_message(error), file=sys.stderr)
+        return 1
+    return 0
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,21 +6,17 @@ It reads the definition of the index, not its documents, and changes nothing.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
-import logging
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ingest.cli import HANDLED_ERRORS, error_message
+from ingest.cli import run_command
 from ingest.targets.index_writer import IndexUnavailable
 from shared.bootstrap.clients import Clients
-from shared.bootstrap.local_settings import read_environment
-from shared.settings import Settings, SettingsError, read_settings, require_settings
-from shared.telemetry.access_log import quiet_libraries
+from shared.settings import Settings, SettingsError, require_settings
 
 if TYPE_CHECKING:  # these import the Azure SDKs
     from azure.search.documents.indexes.models import SearchIndex
@@ -87,21 +83,17 @@ def _list_azd_commands(settings: Mapping[str, str]) -> Iterator[str]:
         yield f"  azd env set AZURE_APP_SETTINGS '{json.dumps(others)}'"
 
 
+async def run(name: str | None, settings: Settings) -> Iterator[str]:
+    """Return the lines to print. Raises HANDLED_ERRORS."""
+    return describe(await read_index(settings, name))
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command. Returns 0, or 1 on an error."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    quiet_libraries()
     parser = argparse.ArgumentParser(prog="python -m ingest.describe_index", description=__doc__)
     parser.add_argument("index", nargs="?", help="its name (AZURE_SEARCH_INDEX)")
     options = parser.parse_args(arguments)
-    try:
-        settings = read_settings(read_environment(os.environ))
-        for line in describe(asyncio.run(read_index(settings, options.index))):
-            print(line)
-    except HANDLED_ERRORS as error:
-        print(error_message(error), file=sys.stderr)
-        return 1
-    return 0
+    return run_command(partial(run, options.index))
 
 
 if __name__ == "__main__":

@@ -6,24 +6,20 @@ It has one knowledge source, the index of AZURE_SEARCH_INDEX, and no model. `--r
 from __future__ import annotations
 
 import argparse
-import asyncio
-import logging
-import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ingest.cli import HANDLED_ERRORS, error_message
+from ingest.cli import run_command
 from ingest.targets.index_writer import IndexUnavailable
 from shared.bootstrap.clients import Clients
-from shared.bootstrap.local_settings import read_environment
 from shared.bootstrap.search import make_knowledge_base_retriever
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
-from shared.settings import Settings, SettingsError, read_settings, require_settings
-from shared.telemetry.access_log import quiet_libraries
+from shared.settings import Settings, SettingsError, require_settings
 
 if TYPE_CHECKING:  # these import the Azure SDKs
     from azure.search.documents.indexes.aio import SearchIndexClient
@@ -160,8 +156,11 @@ def _none_if_missing(call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitab
     return attempt
 
 
-async def run(settings: Settings, *, removes: bool) -> list[str]:
-    """Run the command. Return the lines to print. Raises HANDLED_ERRORS."""
+async def run(removes: bool, settings: Settings) -> list[str]:
+    """Create the base and ask it a question, or remove it. Return the lines to print.
+
+    Raises HANDLED_ERRORS.
+    """
     from ingest.targets.azure_search import writer
 
     names, clients = read_names(settings), Clients(settings, batch=True)
@@ -195,19 +194,10 @@ def _describe(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command. Returns 0, or 1 on an error."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    quiet_libraries()
     parser = argparse.ArgumentParser(prog="python -m ingest.knowledge_base", description=__doc__)
     parser.add_argument("--remove", action="store_true", help="delete the base and its source")
     options = parser.parse_args(arguments)
-    try:
-        settings = read_settings(read_environment(os.environ))
-        for line in asyncio.run(run(settings, removes=options.remove)):
-            print(line)
-    except HANDLED_ERRORS as error:
-        print(error_message(error), file=sys.stderr)
-        return 1
-    return 0
+    return run_command(partial(run, options.remove))
 
 
 if __name__ == "__main__":
