@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -20,7 +21,8 @@ from pydantic_core import to_json
 from shared.azure import errors
 from shared.azure.errors import ShortRetryPolicy, error_retry_after
 from shared.azure.identity import SEARCH_SCOPE
-from shared.domain.errors import Misconfigured, TooManyRequests, Unavailable
+from shared.domain.errors import BadRequest, Misconfigured, TooManyRequests, Unavailable
+from shared.domain.overrides import Overrides
 
 API_VERSION = "2026-04-01"
 T = TypeVar("T")
@@ -135,6 +137,24 @@ def make_index(
         **options,
     )
     return SearchIndex(client, endpoint, name)
+
+
+@asynccontextmanager
+async def blame_filter(
+    overrides: Overrides, search: Callable[[Overrides], Awaitable[object]]
+) -> AsyncIterator[None]:
+    """Raise BadRequest for a rejected query if the filter of the client is at fault.
+
+    It is if `search` passes without it.
+    """
+    try:
+        yield
+    except QueryRejected as error:
+        if overrides.filter is None:
+            raise
+        await search(overrides.model_copy(update={"filter": None, "top": 1}))
+        message = "the search service rejects it"
+        raise BadRequest(message, field="filter", cause=error.cause) from None
 
 
 def map_status(error: HttpResponseError) -> Exception:

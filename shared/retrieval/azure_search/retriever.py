@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.domain.errors import BadRequest, ChatError, Misconfigured, Unsupported
+from shared.domain.errors import ChatError, Misconfigured, Unsupported
 from shared.domain.events import Source
 from shared.domain.overrides import UNSET, Overrides
 from shared.domain.request import User
@@ -18,6 +18,7 @@ from shared.retrieval.azure_search.client import (
     QueryRejected,
     RankerUnavailable,
     SearchIndex,
+    blame_filter,
 )
 from shared.retrieval.azure_search.index_fields import (
     ALTERNATIVE_CHUNK_FIELDS,
@@ -271,16 +272,13 @@ class AzureSearchRetriever:
         self, request: Mapping[str, Any], user: User, overrides: Overrides
     ) -> list[Mapping[str, Any]]:
         """The hits. Raises BadRequest if the service rejects the client's filter."""
-        try:
+
+        async def search(changed: Overrides) -> None:
+            condition = build_filter(self.fields, user, changed)
+            await self._search_index({**request, "filter": condition, "top": changed.top})
+
+        async with blame_filter(overrides, search):
             return await self._search_index(request)
-        except QueryRejected as error:
-            if overrides.filter is None:
-                raise
-            # If the same query passes without the client's filter, the filter is at fault.
-            own = build_filter(self.fields, user, overrides.model_copy(update={"filter": None}))
-            await self._search_index({**request, "filter": own, "top": 1})
-            message = "the search service rejects it"
-            raise BadRequest(message, field="filter", cause=error.cause) from None
 
     async def _search_index(self, request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """The hits. If the chunk field is rejected, its alternative name is tried and stored."""

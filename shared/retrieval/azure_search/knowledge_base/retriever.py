@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from shared.azure.errors import map_malformed_response
-from shared.domain.errors import BadRequest
 from shared.domain.events import Source
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
-from shared.retrieval.azure_search.client import QueryRejected, map_errors
+from shared.retrieval.azure_search.client import blame_filter, map_errors
 from shared.retrieval.azure_search.index_fields import build_filter
 from shared.retrieval.azure_search.knowledge_base.client import KnowledgeBase
 from shared.retrieval.azure_search.knowledge_base.response import KnowledgeResponse, parse_response
@@ -67,15 +67,9 @@ class KnowledgeBaseRetriever:
 
     async def _retrieve(self, user: User, query: str, overrides: Overrides) -> KnowledgeResponse:
         """Retrieve. Raises BadRequest if the service rejects the client's filter."""
-        try:
-            reply = await self._ask(user, query, overrides)
-        except QueryRejected as error:
-            if overrides.filter is None:
-                raise
-            # If the same question passes without the client's filter, the filter is at fault.
-            await self._ask(user, query, overrides.model_copy(update={"filter": None, "top": 1}))
-            message = "the search service rejects it"
-            raise BadRequest(message, field="filter", cause=error.cause) from None
+        ask = partial(self._ask, user, query)
+        async with blame_filter(overrides, ask):
+            reply = await ask(overrides)
         names = {source.name for source in self.sources}
         with map_errors(), map_malformed_response():
             return parse_response(reply, names, self.index.fields)
