@@ -19,7 +19,17 @@ from shared.retrieval.azure_search.client import RankerUnavailable, make_index, 
 from tests.support.azure_cli import ERROR_TEXTS, write_cli
 from tests.support.azurite import AzuriteCredential
 from tests.support.fake_search import FIELDS, FakeSearch, document
-from tests.support.search_app import DOCS, PUBLIC, READERS, SELECT, USERS, app, ask, home, notes
+from tests.support.search_app import (
+    DOCS,
+    PUBLIC,
+    SELECT,
+    USERS,
+    app,
+    ask,
+    home,
+    notes,
+    visible_names,
+)
 from tests.support.servers import SIGN_IN, free_port
 from tests.support.upstream import (
     Exchange,
@@ -133,16 +143,8 @@ def test_a_user_sees_public_passages_and_those_that_an_enabled_filter_matches(
     if user is None and (oid or groups):
         assert response.status_code == 401
         return
-    user_oid, user_groups = USERS[user] if user else ("", [])
-    expected = [
-        name
-        for name, (oids, allowed) in READERS.items()
-        if not oids + allowed
-        or (oid and user_oid in oids)
-        or (groups and set(allowed) & set(user_groups))
-    ]
 
-    assert hit_ids(response) == [*expected, "plan", "other"]
+    assert hit_ids(response) == [*visible_names(user, oid, groups), "plan", "other"]
 
 
 def test_quotes_in_categories_are_escaped(text: tuple[FakeSearch, httpx.Client]) -> None:

@@ -14,7 +14,17 @@ from shared.settings import SettingsError, read_settings
 from tests.support.calls import CHAT_KEY
 from tests.support.fake_knowledge_base import DATA_FIELDS, FakeKnowledgeBase
 from tests.support.fake_search import document
-from tests.support.search_app import DOCS, PUBLIC, READERS, USERS, app, app_over, ask, home, notes
+from tests.support.search_app import (
+    DOCS,
+    PUBLIC,
+    USERS,
+    app,
+    app_over,
+    ask,
+    home,
+    notes,
+    visible_names,
+)
 from tests.support.servers import SIGN_IN
 from tests.support.upstream import Exchange, Step, Upstream, error_response, json_response
 
@@ -114,17 +124,9 @@ def test_a_user_sees_public_passages_and_those_that_an_enabled_filter_matches(
     base: Parts, user: str | None, oid: bool, groups: bool
 ) -> None:
     filters = {"use_oid_security_filter": oid, "use_groups_security_filter": groups}
-    id, memberships = USERS[user] if user else ("", [])
-    visible = {
-        name
-        for name, (oids, teams) in READERS.items()
-        if (not oids and not teams)
-        or (oid and id in oids)
-        or (groups and set(memberships) & set(teams))
-    }
-
     found = {hit["id"] for hit in hits(ask(base[1], user, **filters, top=50))}
-    assert found == visible | {"plan", "other"}
+
+    assert found == {*visible_names(user, oid, groups), "plan", "other"}
 
 
 def test_passages_are_the_best_first_with_their_scores(base: Parts) -> None:

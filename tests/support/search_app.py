@@ -40,6 +40,18 @@ DOCS = [
 USERS = {"anna": ("oid-a", ["g1"]), "bert": ("oid-b", ["g2", "g3"])}
 
 
+def visible_names(user: str | None, oid: bool, groups: bool) -> list[str]:
+    """The passages of READERS that a user may see, with the filters that are on."""
+    user_oid, user_groups = USERS[user] if user else ("", [])
+    return [
+        name
+        for name, (oids, allowed) in READERS.items()
+        if not oids + allowed
+        or (oid and user_oid in oids)
+        or (groups and set(allowed) & set(user_groups))
+    ]
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a CA that the app trusts, and an `az` that is signed in."""
