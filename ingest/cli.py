@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -248,22 +249,23 @@ def run_command(work: Callable[[Settings], Coroutine[Any, Any, Iterable[str]]]) 
     return 0
 
 
+async def run_options(values: argparse.Namespace, settings: Settings) -> tuple[str, ...]:
+    """Index the folder of the command line, or the one that was indexed last.
+
+    Returns nothing more to print. Raises HANDLED_ERRORS.
+    """
+    folder = find_indexed_folder(settings) if values.folder is None else values.folder
+    if folder is None:
+        raise UsageError(NO_FOLDER)
+    await run(IngestOptions(**{**vars(values), "folder": folder}), settings)
+    return ()
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command. Returns 0 (also when files were skipped), 1 on an error, 130 on Ctrl+C."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    quiet_libraries()
     values = parse_arguments(arguments)
     try:
-        settings = configuration.read_settings(read_environment(os.environ))
-        if values.folder is None:
-            values.folder = find_indexed_folder(settings)
-        if values.folder is None:
-            raise UsageError(NO_FOLDER)
-        asyncio.run(run(IngestOptions(**vars(values)), settings))
-    except HANDLED_ERRORS as error:
-        print(error_message(error), file=sys.stderr)
-        return 1
+        return run_command(partial(run_options, values))
     except KeyboardInterrupt:
         print(INTERRUPTED, file=sys.stderr)
         return 130
-    return 0
