@@ -9,13 +9,11 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ingest.cli import run_command
 from ingest.targets.index_writer import IndexUnavailable
-from shared.bootstrap.clients import Clients
 from shared.settings import Settings, SettingsError, require_settings
 
 if TYPE_CHECKING:  # these import the Azure SDKs
@@ -39,17 +37,14 @@ CHECK = "The names were guessed from the definition: ask a question, and look at
 
 async def read_index(settings: Settings, name: str | None) -> SearchIndex:
     """Return the definition of an index. Raises HANDLED_ERRORS."""
-    from ingest.targets.azure_search import index_update, writer
+    from ingest.targets.azure_search import index_update
     from ingest.targets.azure_search.retry import RetryPolicy
+    from ingest.targets.azure_search.service import open_service
 
-    (endpoint,) = require_settings(settings, "AZURE_SEARCH_ENDPOINT")
+    require_settings(settings, "AZURE_SEARCH_ENDPOINT")
     if not (name := name or settings.azure_search_index):
         raise SettingsError(("AZURE_SEARCH_INDEX is required",))
-    clients = Clients(settings, batch=True)
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(clients.close)
-        search = writer.make_clients(endpoint, name, clients.identity)
-        stack.push_async_callback(search.close)
+    async with open_service(settings, name) as (_, search):
         retry_policy = RetryPolicy(max_attempts=2)
         index = await retry_policy.call_with_retry(index_update.get_index, search.indexes, name)
     if index is None:

@@ -8,14 +8,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ingest.cli import run_command
 from ingest.targets.index_writer import IndexUnavailable
-from shared.bootstrap.clients import Clients
 from shared.bootstrap.search import make_knowledge_base_retriever
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
@@ -161,21 +159,17 @@ async def run(removes: bool, settings: Settings) -> list[str]:
 
     Raises HANDLED_ERRORS.
     """
-    from ingest.targets.azure_search import writer
+    from ingest.targets.azure_search.service import open_service
 
-    names, clients = read_names(settings), Clients(settings, batch=True)
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(clients.close)
-        endpoint = settings.azure_search_endpoint or ""
-        search = writer.make_clients(endpoint, names.index, clients.identity)
-        stack.push_async_callback(search.close)
+    names = read_names(settings)
+    async with open_service(settings, names.index) as (clients, search):
         if removes:
             await remove(search.indexes, names)
             return [f"The knowledge base {names.base} is removed, and its source {names.source}."]
         index = await create(search.indexes, settings, names)
         retriever = make_knowledge_base_retriever(clients, names.base)
-        stack.push_async_callback(retriever.base.client.close)
-        result = await retriever.search(User(), QUESTION, Overrides(top=1))
+        async with retriever.base.client:
+            result = await retriever.search(User(), QUESTION, Overrides(top=1))
         return [*_describe(names, index, len(result.sources), result.notes)]
 
 

@@ -24,10 +24,10 @@ from ingest.scan import Listing, SourceFile
 from ingest.targets.azure_search import index_update
 from ingest.targets.azure_search.blob_upload import BlobUploader, make_uploader
 from ingest.targets.azure_search.retry import RetryPolicy
-from ingest.targets.azure_search.writer import SearchClients, make_clients
+from ingest.targets.azure_search.service import open_service
+from ingest.targets.azure_search.writer import SearchClients
 from ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 from shared import settings as configuration
-from shared.bootstrap.clients import Clients
 from shared.domain.events import encode_path
 from shared.files.headers import guess_media_type
 from shared.settings import Settings
@@ -187,18 +187,15 @@ async def index_folder(
     Raises DocumentRejected, SettingsError, and AclError where the index restricts one of the files.
     """
     refuse_acl(options.folder)
-    endpoint, index, storage, *_ = configuration.require_settings(settings, *REQUIRED_SETTINGS)
+    _, index, storage, *_ = configuration.require_settings(settings, *REQUIRED_SETTINGS)
     setup.read_index_fields(settings)
     public = Acl().public_by_default(file.name for file in listing.files)
     await setup.check_restricted_files(settings, options, public)
-    clients = Clients(settings, batch=True)
     retry_policy = RetryPolicy(role_wait=options.roles, notify=tqdm.write)
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(clients.close)
+        clients, search = await stack.enter_async_context(open_service(settings, index))
         files = make_uploader(storage, settings.azure_storage_container, clients.identity)
         stack.push_async_callback(files.close)
-        search = make_clients(endpoint, index, clients.identity)
-        stack.push_async_callback(search.close)
         dimensions = await setup.get_embedding_dimensions(settings)
         with_vectorizer = settings.model_copy(update={"azure_search_vectorizer": True})
         index_spec = setup.build_index_spec(with_vectorizer, dimensions, options)
