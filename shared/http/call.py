@@ -23,6 +23,7 @@ OPTIONAL_HEADERS = frozenset(
     "accept if-match if-modified-since if-none-match if-range if-unmodified-since range "
     "traceparent tracestate".split()
 )
+JSON, EVENTS = "application/json", "text/event-stream"
 DISCONNECT_POLL_SECONDS = 0.5  # seconds between two checks of the connection
 JSON_LINES_TYPES = ("application/jsonl", "application/json-lines", "application/x-ndjson")
 # Allowed in a JSON string, but line readers split at them.

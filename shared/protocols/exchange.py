@@ -22,6 +22,7 @@ from shared.domain.request import RequestMetadata, User
 from shared.http.auth import AccessPolicy, ApiKeyPolicy, CrossOriginPolicy
 from shared.http.body import Body, read_body
 from shared.http.call import (
+    JSON,
     LOOKUPS_AT_ONCE,
     AnswerSlots,
     Call,
@@ -39,7 +40,6 @@ from shared.telemetry.access_log import NOOP_TRACER, AccessLog, Tracer
 
 C = TypeVar("C")
 T = TypeVar("T")
-JSON = "application/json"
 READ = ("GET", "HEAD")
 EVERY_METHOD = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
 CLIENT_GONE = "client gone"  # the outcome of a request whose client left

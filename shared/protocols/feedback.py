@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, Field
 
 from shared.http.body import read_body, require_object, validate
-from shared.http.call import Reply
+from shared.http.call import JSON, Reply
 from shared.protocols import context_json
-from shared.protocols.exchange import JSON, Exchange, Route
+from shared.protocols.exchange import Exchange, Route
 from shared.protocols.openapi.operation import WITH_BODY, Operation
 
 ID = "[A-Za-z0-9_-]{1,64}"

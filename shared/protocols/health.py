@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Protocol
 
 from shared.domain.errors import ChatError, DeadlineExceeded
-from shared.http.call import Json, Reply, dumps
+from shared.http.call import JSON, Json, Reply, dumps
 from shared.protocols import context_json
-from shared.protocols.exchange import JSON, READ, Exchange, Route
+from shared.protocols.exchange import READ, Exchange, Route
 from shared.protocols.openapi.operation import Operation
 
 CACHE_SECONDS = 30.0  # /health is public: it must not load the services

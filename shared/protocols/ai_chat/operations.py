@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from shared.http.call import JSON_LINES_TYPES
+from shared.http.call import JSON, JSON_LINES_TYPES
 from shared.protocols import context_json
 from shared.protocols.ai_chat.output_text import _InputFields
 from shared.protocols.ai_chat.request import _Fields, _StreamFields
-from shared.protocols.openapi.operation import JSON, WITH_ANSWER, Examples, Operation
+from shared.protocols.openapi.operation import WITH_ANSWER, Examples, Operation
 
 EXAMPLES = Path(__file__).with_name("examples.json")
 _operation = partial(

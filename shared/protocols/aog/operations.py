@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from shared.http.call import EVENTS, JSON
 from shared.protocols.aog.request import _Fields
 from shared.protocols.openapi.operation import (
-    JSON,
     STRING,
     WITH_ANSWER,
     Examples,
@@ -20,7 +20,7 @@ _operation = partial(Operation, tag="AOG v0.2", error=ERROR)
 CHAT = _operation(
     summary="Answer a chat; the service is `chat`",
     request=_Fields,
-    media_types=(JSON, "text/event-stream"),
+    media_types=(JSON, EVENTS),
     errors=(*WITH_ANSWER, 502),
     examples=Examples(Path(__file__).with_name("examples.json"), "/aog/v0.2/services/{service}"),
 )

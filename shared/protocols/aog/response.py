@@ -14,7 +14,7 @@ from shared.domain.errors import BadRequest, ChatError
 from shared.domain.events import Answer, ByteStream, Context, Delta, Done, Event, Events, collect
 from shared.domain.messages import tool_call_json
 from shared.domain.request import ChatRequest
-from shared.http.call import Json, server_sent_event
+from shared.http.call import EVENTS, Json, server_sent_event
 from shared.protocols import context_json
 from shared.protocols.aog.request import BadPolicy, parse
 from shared.protocols.handler import ChatProtocol, Stream
@@ -169,7 +169,7 @@ def _context(request: ChatRequest, context: Context) -> Json:
 
 CHAT = ChatProtocol(
     name="aog",
-    media_type="text/event-stream",
+    media_type=EVENTS,
     parse=parse,
     write_answer=write_answer,
     write_stream=write_stream,

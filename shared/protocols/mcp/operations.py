@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shared.http.call import EVENTS, JSON
 from shared.protocols.openapi.operation import (
-    JSON,
     STRING,
     WITH_BODY,
     Examples,
@@ -27,7 +27,7 @@ MESSAGE = Operation(
     summary="Answer one message",
     description="Clients of the versions before 2026-07-28 get most errors with the status 200.",
     request=REQUEST,
-    media_types=(JSON, "text/event-stream"),
+    media_types=(JSON, EVENTS),
     statuses={200: "The response.", 202: "A notification has no response."},
     errors=(*WITH_BODY, 404, 406),
     error=ERROR,

@@ -13,8 +13,8 @@ from shared.domain.events import ByteStream, Context, Events, collect
 from shared.domain.messages import Message
 from shared.domain.request import ChatRequest
 from shared.http.body import read_body
-from shared.http.call import Json, Reply, acceptable_values, server_sent_event
-from shared.protocols.exchange import JSON, Exchange, Route
+from shared.http.call import EVENTS, JSON, Json, Reply, acceptable_values, server_sent_event
+from shared.protocols.exchange import Exchange, Route
 from shared.protocols.mcp import documents, messages, operations, resources, tools
 from shared.protocols.mcp.messages import Request, RpcMessage
 from shared.rag.flow import StreamOptions, stream_answer
@@ -26,7 +26,6 @@ INSTRUCTIONS = (
 )
 CAPABILITIES: Json = {"tools": {}, "resources": {}}
 PROGRESS_SECONDS = 1.0
-EVENTS = "text/event-stream"
 JSON_RANGES = ("application/json", "application/*", "*/*")
 
 Method = Callable[[Request], Awaitable[Reply]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from shared.http.call import EVENTS, JSON
 from shared.protocols.openai.request import _Fields
 from shared.protocols.openapi.operation import (
-    JSON,
     STRING,
     WITH_ANSWER,
     Examples,
@@ -16,7 +16,6 @@ from shared.protocols.openapi.operation import (
     object_schema,
 )
 
-EVENTS = "text/event-stream"
 OPTIONAL: Schema = {"type": ["string", "null"]}
 ERROR = object_schema(
     error=object_schema(message=STRING, type=STRING, param=OPTIONAL, code=OPTIONAL)

@@ -21,7 +21,7 @@ from shared.domain.events import (
 )
 from shared.domain.messages import Message, tool_call_json
 from shared.domain.request import ChatRequest
-from shared.http.call import Json, server_sent_event
+from shared.http.call import EVENTS, Json, server_sent_event
 from shared.protocols import context_json
 from shared.protocols.context_json import source_url
 from shared.protocols.handler import ChatProtocol, Stream, encode_events
@@ -220,7 +220,7 @@ def format_models(owners: Mapping[str, str]) -> Json:
 
 CHAT = ChatProtocol(
     name="openai",
-    media_type="text/event-stream",
+    media_type=EVENTS,
     parse=parse,
     write_answer=write_answer,
     write_stream=write_stream,

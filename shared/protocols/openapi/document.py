@@ -11,16 +11,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from shared.http.call import Json
+from shared.http.call import EVENTS, JSON, Json
 from shared.protocols.exchange import Route, function_name
-from shared.protocols.openapi.operation import (
-    EVERY_ROUTE,
-    JSON,
-    OBJECT,
-    STRING,
-    Operation,
-    Schema,
-)
+from shared.protocols.openapi.operation import EVERY_ROUTE, OBJECT, STRING, Operation, Schema
 
 TITLE = "Serverless RAG chat"
 DESCRIPTION = (
@@ -254,7 +247,7 @@ def _responses(operation: Operation, components: _Components, cases: Sequence[Js
 
 def _content(media_type: str, cases: Sequence[Json]) -> Json:
     """Return the content of a response: an object, or lines of text with one each."""
-    key = {JSON: "answer", "text/event-stream": "events"}.get(media_type, "lines")
+    key = {JSON: "answer", EVENTS: "events"}.get(media_type, "lines")
     examples = {_key(case): {"value": _write_example(case, key)} for case in cases if key in case}
     schema = {"schema": OBJECT} if media_type == JSON else {}
     return {**schema, **({"examples": examples} if examples else {})}

@@ -9,10 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from shared.http.call import JSON
+
 Schema = dict[str, Any]
 """A JSON Schema (2020-12). A model in place of a schema stands for its own."""
 
-JSON = "application/json"
 STRING: Schema = {"type": "string"}
 OBJECT: Schema = {"type": "object"}
 # Statuses of errors, by what a route does, beside those of `EVERY_ROUTE`.

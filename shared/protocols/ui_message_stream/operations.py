@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from shared.http.call import EVENTS
 from shared.protocols.openapi.operation import STRING, WITH_ANSWER, Examples, Operation
 from shared.protocols.ui_message_stream.request import _Fields
 
@@ -15,7 +16,7 @@ CHAT = _operation(
     summary="Answer a chat of `useChat` as a stream",
     description="`messages`, or `message` alone with a `conversation_id`, is required.",
     request=_Fields,
-    media_types=("text/event-stream",),
+    media_types=(EVENTS,),
     errors=WITH_ANSWER,
     examples=Examples(Path(__file__).with_name("examples.json"), "/api/chat"),
 )

@@ -15,7 +15,7 @@ from shared.domain.events import Context, Delta, Done, Event, Events, Source
 from shared.domain.overrides import Overrides
 from shared.domain.request import ChatRequest
 from shared.files.headers import MEDIA_TYPES
-from shared.http.call import Json, server_sent_event
+from shared.http.call import EVENTS, Json, server_sent_event
 from shared.protocols import context_json
 from shared.protocols.handler import ChatProtocol, Stream, encode_events
 from shared.protocols.ui_message_stream.request import parse
@@ -140,7 +140,7 @@ def encode_error(error: Json) -> bytes:
 
 UI_MESSAGE_STREAM = ChatProtocol(
     name="ui-message-stream",
-    media_type="text/event-stream",
+    media_type=EVENTS,
     parse=parse,
     write_stream=write_stream,
     write_error=write_error,

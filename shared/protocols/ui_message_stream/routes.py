@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shared.domain.errors import BadRequest
-from shared.http.call import Reply
-from shared.protocols.exchange import JSON, READ, Exchange, Route
+from shared.http.call import JSON, Reply
+from shared.protocols.exchange import READ, Exchange, Route
 from shared.protocols.handler import read_request, respond
 from shared.protocols.ui_message_stream import operations
 from shared.protocols.ui_message_stream.history import find_history

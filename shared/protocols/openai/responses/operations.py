@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from shared.protocols.openai.operations import EVENTS
+from shared.http.call import EVENTS, JSON
 from shared.protocols.openai.responses.request import _Fields
 from shared.protocols.openapi.operation import (
-    JSON,
     STRING,
     WITH_ANSWER,
     Examples,

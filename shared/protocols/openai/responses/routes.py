@@ -11,7 +11,7 @@ from shared.domain.concurrency import run_in_thread_if
 from shared.domain.errors import NoSuchRoute
 from shared.domain.messages import Message
 from shared.domain.request import ChatRequest
-from shared.http.call import Reply
+from shared.http.call import EVENTS, Reply
 from shared.memory.base import Interaction
 from shared.protocols.exchange import READ, Exchange, Route, check_method
 from shared.protocols.handler import ChatProtocol, read_request, respond
@@ -41,7 +41,7 @@ NO_CANCELLATION = "No response runs in the background here, so there is none to 
 NO_STORED_STREAM = "is not available here for a stored response: leave it out"
 RESPONSES = ChatProtocol(
     name="responses",
-    media_type="text/event-stream",
+    media_type=EVENTS,
     parse=parse,
     write_answer=write_answer,
     write_stream=write_stream,
