@@ -29,7 +29,7 @@ from shared.protocols.mcp.documents import McpConfig
 from shared.protocols.openai.data_sources import SearchScope
 from shared.protocols.openai.models import TaskModelsConfig
 from shared.protocols.openai.routes import ChatCompletionsConfig
-from shared.protocols.openapi.document import OpenApiConfig
+from shared.protocols.openapi.security import OpenApiConfig
 from shared.protocols.opensearch.search import OpenSearchConfig
 from shared.protocols.page.config import PageConfig
 from shared.rag.flow import Rag

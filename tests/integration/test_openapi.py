@@ -19,7 +19,7 @@ from shared.domain import errors
 from shared.domain.overrides import INTERNAL_FIELDS, Overrides
 from shared.http.call import Call
 from shared.protocols.exchange import EVERY_METHOD
-from shared.protocols.openapi.document import STATUSES
+from shared.protocols.openapi.components import STATUSES
 from tests.support.calls import call, read, run_calls
 from tests.support.fakes import FAKES
 from tests.support.servers import ROOT

@@ -8,8 +8,9 @@ from shared.domain.errors import Misconfigured, NotFound
 from shared.http.call import Reply
 from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Route
-from shared.protocols.openapi.document import OpenApiConfig, write_document
+from shared.protocols.openapi.document import write_document
 from shared.protocols.openapi.operation import Operation
+from shared.protocols.openapi.security import OpenApiConfig
 
 NO_DOCUMENT = "This deployment has no OpenAPI document (OPENAPI)."
 
