@@ -237,9 +237,9 @@ Handler = Callable[[Exchange], Awaitable[Reply]]
 """Answers a call, with a stream that is not started. Raises ChatErrors."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Route:
-    """A path with its methods and its handler."""
+    """A path with its methods and its handler. It equals itself alone."""
 
     path: str  # `Call.path` has the value of its parameter
     methods: Sequence[str]

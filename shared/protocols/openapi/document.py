@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from shared.http.call import EVENTS, JSON, Json
@@ -28,11 +28,13 @@ FORM_FILES = {
 }
 
 
-def write_document(routes: Mapping[str, Route], config: OpenApiConfig) -> Json:
+def write_document(routes: Iterable[Route], config: OpenApiConfig) -> Json:
     """Write the document of all routes that describe an operation."""
     components = Components()
     paths: dict[str, Json] = {}
-    for route in routes.values():
+    tags: dict[str, None] = {}
+    for route in routes:
+        tags |= dict.fromkeys(each.tag for each in route.operations.values())
         operations = {
             method.lower(): _write_operation(route, method, operation, components, config)
             for method, operation in route.operations.items()
@@ -43,7 +45,7 @@ def write_document(routes: Mapping[str, Route], config: OpenApiConfig) -> Json:
         "openapi": "3.1.0",
         "info": {"title": TITLE, "version": "0.1.0", "description": DESCRIPTION},
         "servers": [{"url": config.base_url or "/"}],
-        "tags": [{"name": name} for name in dict.fromkeys(_list_tags(routes))],
+        "tags": [{"name": name} for name in tags],
         "paths": paths,
         "components": {
             "schemas": components.schemas,
@@ -51,10 +53,6 @@ def write_document(routes: Mapping[str, Route], config: OpenApiConfig) -> Json:
             "securitySchemes": describe_used(paths),
         },
     }
-
-
-def _list_tags(routes: Mapping[str, Route]) -> Iterator[str]:
-    return (each.tag for route in routes.values() for each in route.operations.values())
 
 
 def _write_operation(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
 
 from shared.domain.errors import Misconfigured, NotFound
-from shared.http.call import Reply
+from shared.http.call import JSON, Reply, dumps
 from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Route
 from shared.protocols.openapi.document import write_document
@@ -22,8 +23,13 @@ async def openapi(exchange: Exchange) -> Reply:
     config = exchange.app.config(OpenApiConfig)
     if not config.enabled:
         raise NotFound(NO_DOCUMENT)
-    document = await asyncio.to_thread(write_document, exchange.routes, config)
-    return exchange.json_reply(document)
+    routes = tuple(exchange.routes.values())
+    return Reply(200, JSON, await asyncio.to_thread(_encode, routes, config), exchange.headers)
+
+
+@lru_cache(maxsize=1)  # writing it takes tens of milliseconds of processor time
+def _encode(routes: tuple[Route, ...], config: OpenApiConfig) -> bytes:
+    return dumps(write_document(routes, config))
 
 
 ROUTES = (
