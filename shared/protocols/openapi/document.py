@@ -18,8 +18,8 @@ DESCRIPTION = (
     "Answers questions from documents, with citations, by the protocols that the tags name. "
     "Unknown fields of a request are ignored unless its schema says otherwise. 400 also stands "
     "for what no schema can say: the message of the error names the field at fault. A path answers "
-    "another method with 405. GET routes answer HEAD. Every response has `x-request-id`, by which "
-    "the log has the request."
+    "another method with 405; HEAD is not listed. Every response has `x-request-id`, by which the "
+    "log has the request."
 )
 FORM_FILES = {
     "type": "string",
