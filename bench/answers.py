@@ -28,7 +28,8 @@ from shared.domain.messages import Message
 from shared.domain.overrides import Overrides
 from shared.domain.request import ChatRequest
 from shared.protocols.exchange import App
-from shared.rag.flow import Rag, answer
+from shared.rag.flow import answer
+from shared.rag.inputs import Rag
 from shared.settings import read_settings
 
 QUESTIONS = Path(__file__).with_name("questions.jsonl")

@@ -32,8 +32,9 @@ from shared.protocols.openai.routes import ChatCompletionsConfig
 from shared.protocols.openapi.security import OpenApiConfig
 from shared.protocols.opensearch.search import OpenSearchConfig
 from shared.protocols.page.config import PageConfig
-from shared.rag.flow import Rag
+from shared.rag.inputs import Rag
 from shared.rag.prompt import read_prompts
+from shared.rag.search import search_by_query
 from shared.retrieval.base import Retriever
 from shared.settings import SHARED_FOLDER, Settings, SettingsError, read_settings
 from shared.telemetry.access_log import NOOP_TRACER, Tracer
@@ -148,6 +149,7 @@ def _make_rag(clients: Clients, models: Router, retriever: Retriever) -> Rag:
         read_prompts(SHARED_FOLDER / "rag" / "prompts"),
         Overrides(top=settings.default_top, temperature=settings.default_temperature),
         settings.allow_client_prompts,
+        search_step=search_by_query,
         rewrite_seconds=settings.answer_timeout_seconds / 4,
         minimum_relevance=_minimum_relevance(settings, models),
         thoughts=settings.thoughts == "on",

@@ -35,7 +35,7 @@ from shared.http.call import (
 )
 from shared.memory.base import Memory
 from shared.protocols.openapi.operation import Operation
-from shared.rag.flow import Rag
+from shared.rag.inputs import Rag
 from shared.telemetry.access_log import NOOP_TRACER, AccessLog, Tracer
 
 C = TypeVar("C")

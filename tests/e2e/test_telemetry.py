@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from shared.domain import errors
-from shared.rag.flow import Rag
+from shared.rag.inputs import Rag
 from tests.support.calls import ask, call, local_service
 from tests.support.fakes import FakeModel, make_rag
 from tests.support.servers import COMMAND_MODEL, ROOT, run_server

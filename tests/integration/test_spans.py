@@ -18,7 +18,7 @@ from shared.domain import errors
 from shared.domain.events import Delta, Done
 from shared.http.call import Limits
 from shared.protocols.exchange import App
-from shared.rag.flow import Rag
+from shared.rag.inputs import Rag
 from shared.telemetry.access_log import NOOP_TRACER
 from shared.telemetry.open_telemetry import OpenTelemetryTracer
 from tests.support.calls import JSON, QUESTION, call, local_service, read

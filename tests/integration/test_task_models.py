@@ -10,7 +10,8 @@ from shared.domain.request import User
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.models.router import Provider, Router
 from shared.protocols.openai.models import MAX_TOKENS, TaskModelsConfig
-from shared.rag.flow import Rag
+from shared.rag.inputs import Rag
+from shared.rag.search import search_by_query
 from shared.settings import read_settings
 from tests.support.calls import CHAT_KEY, JSON, BufferedReply, ask, call, local_service
 from tests.support.fakes import FakeModel, FakeRetriever, make_rag
@@ -37,6 +38,7 @@ class Parts:
             Router([Provider("one", "local", self.make_model, names)]),
             self.rag.prompts,
             self.rag.defaults,
+            search_step=search_by_query,
         )
 
     def make_model(self, name: str | None) -> FakeModel:

@@ -14,7 +14,7 @@ from shared.bootstrap.build import build
 from shared.http.auth import AccessPolicy, ApiKeyPolicy
 from shared.http.call import Call, Reply
 from shared.protocols.exchange import App
-from shared.rag.flow import Rag
+from shared.rag.inputs import Rag
 from shared.settings import read_settings
 from tests.support.fakes import make_rag
 from tests.support.servers import LAPTOP

@@ -33,8 +33,9 @@ from shared.memory.base import (
 )
 from shared.models.base import Model, ModelStream, Prompt
 from shared.models.router import Router
-from shared.rag.flow import Rag
+from shared.rag.inputs import Rag
 from shared.rag.prompt import Prompts
+from shared.rag.search import search_by_query
 from shared.retrieval.base import WHOLE_FILE, FilePart, IndexStatistics, SearchResult
 from shared.settings import Settings
 
@@ -207,7 +208,14 @@ def make_rag(
     """A Rag over fakes."""
     defaults = Overrides(top=3, temperature=0.3)
     models = Router.for_model(model or FakeModel())
-    return Rag(retriever or FakeRetriever(), models, PROMPTS, defaults, client_prompts)
+    return Rag(
+        retriever or FakeRetriever(),
+        models,
+        PROMPTS,
+        defaults,
+        client_prompts,
+        search_step=search_by_query,
+    )
 
 
 class FailingConversations:

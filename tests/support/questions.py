@@ -14,7 +14,8 @@ from shared.domain.events import Answer, collect
 from shared.domain.messages import Message
 from shared.domain.request import ChatRequest
 from shared.models.demo import HEADING, UNKNOWN
-from shared.rag.flow import Rag, answer
+from shared.rag.flow import answer
+from shared.rag.inputs import Rag
 from shared.settings import read_settings
 
 HELD = {"plain", "table", "follow-up", "unknown", "shares words"}

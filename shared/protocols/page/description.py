@@ -15,7 +15,7 @@ from shared.domain.overrides import Overrides
 from shared.http.call import Json
 from shared.protocols.exchange import Exchange
 from shared.protocols.page.config import PageConfig
-from shared.rag.flow import Rag
+from shared.rag.inputs import Rag
 from shared.retrieval.base import IndexStatistics
 
 SAMPLE_QUESTIONS = (

@@ -28,8 +28,10 @@ from shared.models.demo import (
     search_query,
 )
 from shared.models.router import Router
-from shared.rag.flow import Rag, answer
+from shared.rag.flow import answer
 from shared.rag.followups import extract_followups
+from shared.rag.inputs import Rag
+from shared.rag.search import search_by_query
 from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.settings import SHARED_FOLDER
 from tests.support.fuzz import FUZZ
@@ -471,6 +473,7 @@ def ask(*questions: str) -> Answer:
                 Router.for_model(MODEL),
                 APP_PROMPTS,
                 Overrides(),
+                search_step=search_by_query,
             )
             followups = Overrides(suggest_followup_questions=True)
             messages = tuple(Message("user", question) for question in questions)

@@ -19,7 +19,9 @@ from shared.domain.request import ChatRequest
 from shared.models.base import Model
 from shared.models.router import ModelSelection, Provider, Router
 from shared.protocols.exchange import App
-from shared.rag.flow import Rag, answer
+from shared.rag.flow import answer
+from shared.rag.inputs import Rag
+from shared.rag.search import search_by_query
 from tests.support.calls import QUESTION, BufferedReply, ask, call
 from tests.support.fakes import PLUS, PROMPTS, FakeModel, FakeRetriever
 
@@ -52,7 +54,7 @@ def pair(local: Sequence[Any], clock: Clock | None = None) -> tuple[FakeModel, F
         Provider("far", "remote", factory(far), models=("far",)),
     )
     router = Router(providers, seconds=0.2, now=clock or Clock())
-    return near, far, App(Rag(FakeRetriever(), router, PROMPTS, UNSET))
+    return near, far, App(Rag(FakeRetriever(), router, PROMPTS, UNSET, search_step=search_by_query))
 
 
 def text(got: BufferedReply) -> str:
@@ -168,7 +170,7 @@ def test_a_slow_rewrite_that_has_begun_is_not_interrupted() -> None:
         ),
         seconds=0.2,
     )
-    service = App(Rag(FakeRetriever(), router, PROMPTS, UNSET))
+    service = App(Rag(FakeRetriever(), router, PROMPTS, UNSET, search_step=search_by_query))
     turns = [{"role": "user", "content": "One?"}, {"role": "assistant", "content": "Yes."}]
     body = {"messages": [*turns, {"role": "user", "content": "And two?"}]}
 
@@ -202,7 +204,9 @@ def test_notes_on_images_are_about_the_model_that_answers() -> None:
             Provider("near", "local", lambda _: near, models=("near",)),
             Provider("far", "remote", lambda _: far, models=("far",)),
         )
-        rag = Rag(FakeRetriever([picture]), Router(providers), PROMPTS, UNSET)
+        rag = Rag(
+            FakeRetriever([picture]), Router(providers), PROMPTS, UNSET, search_step=search_by_query
+        )
         steps = ask(call("/chat", body), App(rag)).json["context"]["thoughts"]
         return [note for note in steps[4]["description"] if "instead of" not in note]
 
@@ -259,7 +263,15 @@ def duo(near: FakeModel, far: FakeModel) -> App:
         Provider("near", "local", lambda _: near, models=("near",)),
         Provider("far", "remote", lambda _: far, models=("far",)),
     )
-    return App(Rag(FakeRetriever(), Router(providers, seconds=0.2), PROMPTS, UNSET))
+    return App(
+        Rag(
+            FakeRetriever(),
+            Router(providers, seconds=0.2),
+            PROMPTS,
+            UNSET,
+            search_step=search_by_query,
+        )
+    )
 
 
 def test_a_local_model_without_a_fallback_has_no_time_limit() -> None:

@@ -25,7 +25,7 @@ from shared.protocols.exchange import App
 from shared.protocols.health import Health, HealthCheck
 from shared.protocols.page.config import PageConfig
 from shared.protocols.page.routes import FOLDER, MEDIA_TYPES
-from shared.rag.flow import Rag
+from shared.rag.inputs import Rag
 from shared.retrieval.base import IndexStatistics
 from shared.settings import Settings
 from tests.support.calls import ANNA, BEN, SINGLE_USER, BufferedReply, Client, local_service
