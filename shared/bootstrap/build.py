@@ -34,7 +34,7 @@ from shared.protocols.opensearch.search import OpenSearchConfig
 from shared.protocols.page.config import PageConfig
 from shared.rag.inputs import Rag
 from shared.rag.prompt import read_prompts
-from shared.rag.search import search_by_query
+from shared.rag.search import select_search_step
 from shared.retrieval.base import Retriever
 from shared.settings import SHARED_FOLDER, Settings, SettingsError, read_settings
 from shared.telemetry.access_log import NOOP_TRACER, Tracer
@@ -149,7 +149,7 @@ def _make_rag(clients: Clients, models: Router, retriever: Retriever) -> Rag:
         read_prompts(SHARED_FOLDER / "rag" / "prompts"),
         Overrides(top=settings.default_top, temperature=settings.default_temperature),
         settings.allow_client_prompts,
-        search_step=search_by_query,
+        search_step=select_search_step(retriever),
         rewrite_seconds=settings.answer_timeout_seconds / 4,
         minimum_relevance=_minimum_relevance(settings, models),
         thoughts=settings.thoughts == "on",

@@ -94,6 +94,7 @@ class Context:
     notes: tuple[str, ...] = ()  # on what replaced options that are not available
     excluded: tuple[ExcludedSource, ...] = ()  # results that may not be cited
     shows_steps: bool = True  # whether the client gets the steps
+    search_tokens: Mapping[str, int] = field(default_factory=dict)  # of the search, by their kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,7 @@ def make_context(
             *results.excluded,
         ),
         shows_steps=thoughts and overrides.thoughts is not False,
+        search_tokens=results.tokens,
     )
 
 

@@ -53,7 +53,8 @@ class Rag:
         """Return the result of a search, in a child span of `parent`. Raises what it raises."""
         with child_span(parent, "search", {"chat.index": self.retriever.name}) as span:
             results = await search
-            span.set_attributes({"chat.hits": len(results.sources)})
+            tokens = {f"chat.search.{kind}_tokens": n for kind, n in results.tokens.items()}
+            span.set_attributes({"chat.hits": len(results.sources), **tokens})
         return results
 
 

@@ -1,4 +1,4 @@
-"""Searches for the passages of an answer: by a query that a model writes of the conversation."""
+"""Searches for the passages of an answer: by a query of the question, or by the conversation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ from shared.domain.errors import ChatError, DeadlineExceeded
 from shared.domain.events import ExcludedSource, collect
 from shared.domain.overrides import Overrides
 from shared.domain.request import ChatRequest
+from shared.models.base import Prompt
 from shared.models.selected_model import image_notes
 from shared.rag import prompt as prompts
-from shared.rag.inputs import AnswerInputs, is_large
+from shared.rag.inputs import AnswerInputs, SearchStep, is_large
 from shared.rag.model_stream import open_stream
-from shared.retrieval.base import SearchResult, shorten_query
+from shared.retrieval.base import (
+    ConversationRetriever,
+    Retriever,
+    SearchResult,
+    check_lengths,
+    shorten_query,
+)
 
 MAX_QUERY_LENGTH = 1000  # characters; a longer rewrite of a question is of no use
 NOT_REWRITTEN = (
@@ -40,12 +47,31 @@ async def find_passages(inputs: AnswerInputs) -> tuple[str, SearchResult]:
     return query, replace(results, notes=(*notes, *results.notes))
 
 
+def select_search_step(retriever: Retriever) -> SearchStep:
+    """Return the search step of a retriever: by the conversation if it has such a search."""
+    if isinstance(retriever, ConversationRetriever):
+        return partial(search_by_conversation, retriever)
+    return search_by_query
+
+
 async def search_by_query(inputs: AnswerInputs) -> tuple[str, SearchResult]:
     """Search by a query that makes sense without the history. Raises ChatErrors."""
     query, overrides = await resolve_query(inputs)
     query = shorten_query(query)
     user = inputs.request.metadata.user
     return query, await inputs.rag.search(user, query, overrides, inputs.span)
+
+
+async def search_by_conversation(
+    retriever: ConversationRetriever, inputs: AnswerInputs
+) -> tuple[str, SearchResult]:
+    """Search by the question and the newest turns before it. Raises ChatErrors."""
+    fitted = await inputs.selected.run_with_fallback(partial(check_room, inputs))
+    user, overrides = fitted.metadata.user, fitted.overrides
+    check_lengths("", overrides)
+    _, *messages = (await build_rewrite_prompt(inputs, fitted)).messages
+    search = retriever.search_conversation(user, messages, overrides)
+    return fitted.question, await inputs.rag.trace(search, inputs.span)
 
 
 def drop_irrelevant(results: SearchResult, minimum: float | None) -> SearchResult:
@@ -97,9 +123,7 @@ async def rewrite_question(inputs: AnswerInputs) -> tuple[str, Overrides]:
     fitted = await check_room(inputs)
     if not fitted.history:
         return fitted.question, fitted.overrides
-    model, texts = inputs.selected.model, inputs.rag.prompts
-    build = partial(prompts.build_rewrite_prompt, fitted, texts, model)
-    prompt = await run_in_thread_if(is_large(fitted), build)
+    prompt = await build_rewrite_prompt(inputs, fitted)
     async with open_stream(inputs.selected, prompt, inputs.span) as events:
         rewrite = await collect(events)
     query = " ".join(rewrite.content.split()).strip('"')
@@ -107,6 +131,16 @@ async def rewrite_question(inputs: AnswerInputs) -> tuple[str, Overrides]:
     usable = query not in ("", "0") and len(query) <= MAX_QUERY_LENGTH
     complete = rewrite.done.finish_reason == "stop"
     return query if usable and complete else fitted.question, fitted.overrides
+
+
+async def build_rewrite_prompt(inputs: AnswerInputs, fitted: ChatRequest) -> Prompt:
+    """Return instructions, the newest turns that fit the model, and the question.
+
+    Raises TooLong.
+    """
+    texts, model = inputs.rag.prompts, inputs.selected.model
+    build = partial(prompts.build_rewrite_prompt, fitted, texts, model)
+    return await run_in_thread_if(is_large(fitted), build)
 
 
 async def check_room(inputs: AnswerInputs) -> ChatRequest:

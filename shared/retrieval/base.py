@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from string import whitespace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from shared.domain.errors import BadRequest, Unsupported
 from shared.domain.events import ExcludedSource, Source, decode_path
+from shared.domain.messages import Message
 from shared.domain.overrides import MAX_SEARCH_TEXT, Overrides
 from shared.domain.request import User
 
@@ -171,6 +172,20 @@ class Retriever(Protocol):
         return None
 
 
+@runtime_checkable
+class ConversationRetriever(Protocol):
+    """A Retriever with this method searches by conversations: the app rewrites no question."""
+
+    async def search_conversation(
+        self, user: User, messages: Sequence[Message], overrides: Overrides
+    ) -> SearchResult:
+        """Return the best passages for the last message, by the rules of `Retriever.search`.
+
+        `messages` are those of user and assistant, with text and nothing else. Raises ChatErrors.
+        """
+        ...
+
+
 async def list_top_folders(
     retriever: Retriever, user: User, overrides: Overrides, limit: int
 ) -> tuple[str, ...]:
@@ -195,6 +210,8 @@ class SearchResult:
     # How much the best passages have to do with the question, if the search tells: 1 is what one in
     # ten questions about something else reach.
     relevance: float | None = None
+    # That language models of the search used, by the kind, such as `reasoning`.
+    tokens: Mapping[str, int] = field(default_factory=dict)
 
 
 def missing_members(retriever: object) -> list[str]:
@@ -255,9 +272,9 @@ def check_lengths(query: str, overrides: Overrides) -> None:
         ("include_category", overrides.include_category, MAX_SEARCH_TEXT),
         ("exclude_category", overrides.exclude_category, MAX_SEARCH_TEXT),
     )
-    for field, text, limit in limits:
+    for name, text, limit in limits:
         if text is not None and len(text) > limit:
-            raise BadRequest(f"must have {limit} characters at most", field=field)
+            raise BadRequest(f"must have {limit} characters at most", field=name)
 
 
 def can_be_indexed(sourcefile: str) -> bool:

@@ -110,6 +110,7 @@ class AccessLog:
     status: int = 0
     hits: int | None = None  # passages
     tokens: int | None = None  # of question and answer
+    search_tokens: Mapping[str, int] = field(default_factory=dict)  # by their kind
     outcome: str = "ok"  # or the name of an error
     failed: bool = False  # by a fault of the app or of a service
     span: Span = NOOP_TRACER
@@ -126,6 +127,7 @@ class AccessLog:
             async for event in events:
                 if isinstance(event, Context):
                     self.record_hits(len(event.sources))
+                    self.search_tokens = event.search_tokens
                 elif isinstance(event, Done) and event.usage is not None:
                     self.tokens = event.usage.total_tokens
                 yield event
@@ -133,9 +135,14 @@ class AccessLog:
     def write(self) -> None:
         """Log `request id=... POST /chat ... outcome=ok` and end the span.
 
+        Tokens of the search are in a line before it.
+
         Times are in seconds; unknown values are `-`. The level is WARNING for failures of the app
         or a service, so that alerts can filter by level.
         """
+        if self.search_tokens:
+            counts = " ".join(f"{kind}={number}" for kind, number in self.search_tokens.items())
+            log.info("request id=%s search tokens: %s", self.id, counts)
         first = "-" if self.first_event_seconds is None else f"{self.first_event_seconds:.3f}"
         total = time.monotonic() - self.start_time
         hits = "-" if self.hits is None else self.hits

@@ -35,7 +35,7 @@ from shared.models.base import Model, ModelStream, Prompt
 from shared.models.router import Router
 from shared.rag.inputs import Rag
 from shared.rag.prompt import Prompts
-from shared.rag.search import search_by_query
+from shared.rag.search import select_search_step
 from shared.retrieval.base import WHOLE_FILE, FilePart, IndexStatistics, SearchResult
 from shared.settings import Settings
 
@@ -208,13 +208,14 @@ def make_rag(
     """A Rag over fakes."""
     defaults = Overrides(top=3, temperature=0.3)
     models = Router.for_model(model or FakeModel())
+    retriever = retriever or FakeRetriever()
     return Rag(
-        retriever or FakeRetriever(),
+        retriever,
         models,
         PROMPTS,
         defaults,
         client_prompts,
-        search_step=search_by_query,
+        search_step=select_search_step(retriever),
     )
 
 

@@ -81,6 +81,7 @@ async def search(request: Request, arguments: Mapping[str, Any]) -> Reply:
     async with exchange.app.lookups:
         results = await rag.search(request.user, query, overrides, span)
     exchange.record.hits = len(results.sources)
+    exchange.record.search_tokens = results.tokens
     hits = documents.format_hits(results.sources, request.base_url)
     return exchange.json_reply(tools.result(request.message, {"results": hits}))
 

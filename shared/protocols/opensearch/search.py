@@ -114,6 +114,7 @@ async def _retrieve(exchange: Exchange, request: SearchRequest) -> tuple[Source,
     overrides = overrides.with_defaults(rag.defaults)
     query, span = shorten_query(request.text), exchange.record.span
     result = await rag.search(user, query, overrides, span)
+    exchange.record.search_tokens = result.tokens
     return result.sources
 
 
