@@ -149,6 +149,7 @@ Color = Annotated[str, AfterValidator(_check_color)]
 Aliases = Json[Annotated[dict[ModelName, ModelName], Field(max_length=100)]]
 Questions = Json[Annotated[tuple[Title, ...], Field(max_length=10)]]
 KnowledgeSources = Json[tuple[KnowledgeSource, ...]]
+KnowledgeEffort = Literal["minimal", "low", "medium"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 ModelApi = Literal["chat_completions", "responses"]
 Callers = Literal["keys", "signed-in", "anyone"]
@@ -167,6 +168,7 @@ REQUIREMENTS = (
     ("OPENAI_EMBEDDING_API_KEY", "OPENAI_EMBEDDING_BASE_URL"),
     ("AZURE_SEARCH_KNOWLEDGE_BASE", "AZURE_SEARCH_ENDPOINT"),
     ("AZURE_SEARCH_KNOWLEDGE_SOURCES", "AZURE_SEARCH_KNOWLEDGE_BASE"),
+    ("AZURE_SEARCH_KNOWLEDGE_EFFORT", "AZURE_SEARCH_KNOWLEDGE_BASE"),
 )
 UNTRUSTED_SIGN_IN = (
     "WEBSITE_AUTH_ENABLED is set, and the platform is not App Service: any client could send its "
@@ -221,6 +223,7 @@ class Settings(BaseModel):
     azure_search_vectorizer: bool = False
     azure_search_knowledge_base: Name | None = None
     azure_search_knowledge_sources: KnowledgeSources = ()
+    azure_search_knowledge_effort: KnowledgeEffort | None = None
     index_file: Name = "index.db"
     minimum_relevance: float | None = Field(default=None, gt=0)
 
@@ -335,6 +338,11 @@ class Settings(BaseModel):
     def azure_url(self) -> str:
         """The app's address in Azure; empty elsewhere."""
         return f"https://{self.website_hostname}" if self.website_hostname and self.in_azure else ""
+
+    @property
+    def rewrite_seconds(self) -> float:
+        """How long a model may take to rewrite a question, or to plan a search."""
+        return self.answer_timeout_seconds / 4
 
     @property
     def retention_seconds(self) -> float | None:

@@ -150,7 +150,7 @@ def _make_rag(clients: Clients, models: Router, retriever: Retriever) -> Rag:
         Overrides(top=settings.default_top, temperature=settings.default_temperature),
         settings.allow_client_prompts,
         search_step=select_search_step(retriever),
-        rewrite_seconds=settings.answer_timeout_seconds / 4,
+        rewrite_seconds=settings.rewrite_seconds,
         minimum_relevance=_minimum_relevance(settings, models),
         thoughts=settings.thoughts == "on",
     )

@@ -55,14 +55,19 @@ def _make_custom_retriever(settings: Settings, name: str) -> Retriever:
 def make_knowledge_base_retriever(clients: Clients, name: str) -> KnowledgeBaseRetriever:
     """Make the retriever of a knowledge base. Raises SettingsError."""
     from shared.retrieval.azure_search.knowledge_base.client import KnowledgeBase
+    from shared.retrieval.azure_search.knowledge_base.planning import PlanningRetriever
     from shared.retrieval.azure_search.knowledge_base.retriever import KnowledgeBaseRetriever
     from shared.retrieval.azure_search.knowledge_base.sources import KnowledgeSource
 
     retriever = _make_azure_search_retriever(clients)
     base = KnowledgeBase(retriever.index.client, retriever.index.endpoint, name)
     default = (KnowledgeSource(name=retriever.index.name),)
-    sources = clients.settings.azure_search_knowledge_sources or default
-    return KnowledgeBaseRetriever(base, sources, retriever)
+    settings = clients.settings
+    sources = settings.azure_search_knowledge_sources or default
+    if settings.azure_search_knowledge_effort in (None, "minimal"):
+        return KnowledgeBaseRetriever(base, sources, retriever, settings.search_seconds)
+    seconds = settings.rewrite_seconds + settings.search_seconds
+    return PlanningRetriever(base, sources, retriever, seconds)
 
 
 def _make_azure_search_retriever(clients: Clients) -> AzureSearchRetriever:

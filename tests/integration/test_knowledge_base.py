@@ -22,6 +22,7 @@ from tests.support.search_app import (
     app_over,
     ask,
     home,
+    log_of,
     notes,
     visible_names,
 )
@@ -154,7 +155,7 @@ def test_thought_says_what_was_searched_for(base: Parts) -> None:
     query = {"source": "docs", "search": QUERY, "count": 3, "milliseconds": 310}
 
     assert props["queries"] == [query]
-    assert (props["reasoning_tokens"], props["retrieval_mode"]) == (4096, "knowledge base")
+    assert (props["tokens"], props["retrieval_mode"]) == ({"reasoning": 4096}, "knowledge base")
 
 
 def test_passages_of_a_source_that_no_filter_restricts_are_dropped(base: Parts) -> None:
@@ -210,20 +211,13 @@ def test_a_source_without_a_field_is_named_in_the_log(base: Parts, home: Path, n
     )
 
 
-def log_of(home: Path, response: httpx.Response) -> str:
-    """The lines of the log about a request."""
-    logs = "".join(path.read_text("utf-8") for path in home.glob("dev-*.log"))
-    id = response.headers["x-request-id"]
-    return "\n".join(line for line in logs.split("\n") if id in line)
-
-
 @pytest.mark.parametrize(
     ("answer", "status", "cause"),
     [
         (402, 503, "set its knowledgeRetrieval to standard"),
         (403, 503, "Search Index Data Reader"),
         (404, 503, "there is no knowledge base kb (AZURE_SEARCH_KNOWLEDGE_BASE)"),
-        (400, 503, "do the index's fields fit?"),
+        (400, 503, "do AZURE_SEARCH_KNOWLEDGE_EFFORT and AZURE_SEARCH_KNOWLEDGE_SOURCES fit"),
         (429, 429, "status 429"),
         (500, 503, "status 500"),
     ],
@@ -370,6 +364,10 @@ AZURE = {"AZURE_SEARCH_ENDPOINT": "https://s.example", "AZURE_SEARCH_INDEX": "do
             "AZURE_SEARCH_KNOWLEDGE_SOURCES",
         ),
         ({**AZURE, "AZURE_SEARCH_KNOWLEDGE_SOURCES": "docs"}, "AZURE_SEARCH_KNOWLEDGE_SOURCES"),
+        (
+            {**AZURE, "AZURE_SEARCH_KNOWLEDGE_EFFORT": "low"},
+            "AZURE_SEARCH_KNOWLEDGE_BASE is required with AZURE_SEARCH_KNOWLEDGE_EFFORT",
+        ),
     ],
 )
 def test_a_wrong_setting_is_named(settings: dict[str, str], problem: str) -> None:

@@ -74,12 +74,17 @@ def test_base_is_created_tried_and_removed(home: Path, service: FakeKnowledgeBas
 
     assert (created.returncode, created.stderr) == (0, "")
     assert created.stdout.splitlines() == [
-        "The knowledge base kb searches the index docs.",
+        "The knowledge base kb searches the index docs with the effort minimal.",
         "It was asked a question and found a passage.",
         "Its vectors are not used: a knowledge base needs a vectorizer in the index "
         "(AZURE_SEARCH_VECTORIZER).",
     ]
-    assert made[BASE] == {"name": "kb", "knowledgeSources": [{"name": "docs"}]}
+    assert made[BASE] == {
+        "name": "kb",
+        "knowledgeSources": [{"name": "docs"}],
+        "retrievalReasoningEffort": {"kind": "minimal"},
+        "outputMode": "extractiveData",
+    }
     assert made[SOURCE]["searchIndexParameters"] == {
         "searchIndexName": "docs",
         "semanticConfigurationName": "ranking",
@@ -88,6 +93,49 @@ def test_base_is_created_tried_and_removed(home: Path, service: FakeKnowledgeBas
     assert again.stdout == created.stdout
     assert removed.stdout == "The knowledge base kb is removed, and its source docs.\n"
     assert definitions(service).keys() == {"indexes('docs')"}
+
+
+PLANNING = {
+    "AZURE_SEARCH_KNOWLEDGE_EFFORT": "low",
+    "AZURE_OPENAI_ENDPOINT": "https://models.example/",
+    "AZURE_OPENAI_CHAT_DEPLOYMENT": "chat",
+}
+
+
+def test_effort_that_plans_has_the_model_of_the_answers(
+    home: Path, service: FakeKnowledgeBase
+) -> None:
+    created = run(home, service, "--model", "gpt-5.4-mini", **PLANNING)
+
+    assert (created.returncode, created.stderr) == (0, "")
+    assert "with the effort low." in created.stdout
+    base = definitions(service)[BASE]
+    assert base["retrievalReasoningEffort"] == {"kind": "low"}
+    (model,) = base["models"]
+    assert model == {
+        "kind": "azureOpenAI",
+        "azureOpenAIParameters": {
+            "resourceUri": "https://models.example",
+            "deploymentId": "chat",
+            "modelName": "gpt-5.4-mini",
+        },
+    }
+
+
+def test_effort_of_a_base_can_change(home: Path, service: FakeKnowledgeBase) -> None:
+    planning = run(home, service, "--model", "gpt-5.4-mini", **PLANNING)
+    minimal = run(home, service)
+
+    assert (planning.returncode, minimal.returncode) == (0, 0)
+    assert "models" not in definitions(service)[BASE]
+
+
+def test_model_that_no_base_may_have_is_named(home: Path, service: FakeKnowledgeBase) -> None:
+    done = run(home, service, **PLANNING)
+
+    assert done.returncode == 1
+    assert "Is chat among the models of a knowledge base" in done.stderr
+    assert BASE not in definitions(service)
 
 
 def test_removing_twice_is_no_error(home: Path, service: FakeKnowledgeBase) -> None:
@@ -168,6 +216,7 @@ def test_refusal_names_the_roles(home: Path, service: FakeKnowledgeBase) -> None
     ("settings", "problem"),
     [
         ({"AZURE_SEARCH_KNOWLEDGE_BASE": ""}, "AZURE_SEARCH_KNOWLEDGE_BASE is required"),
+        ({"AZURE_SEARCH_KNOWLEDGE_EFFORT": "low"}, "AZURE_OPENAI_ENDPOINT is required"),
         (
             {"AZURE_SEARCH_KNOWLEDGE_SOURCES": '[{"name": "a"}, {"name": "b"}]'},
             "AZURE_SEARCH_KNOWLEDGE_SOURCES has several: this command makes one",

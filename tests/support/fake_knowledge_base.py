@@ -1,7 +1,6 @@
 """A strict fake of a knowledge base, beside the index of its service.
 
-Requests and responses of `retrieve` are those of the REST API 2026-10-01, definitions those of
-2026-04-01, the version of the SDK that writes them.
+Requests, responses and definitions are those of the REST API 2026-10-01.
 """
 
 from __future__ import annotations
@@ -36,8 +35,10 @@ PARAMETERS = {
 }
 DEFAULT_THRESHOLD = 2.5
 DEFINITION = re.compile(
-    r"/((?:indexes|knowledgesources|knowledgebases)\('[\w-]+'\))\?api-version=2026-04-01"
+    rf"/((?:indexes|knowledgesources|knowledgebases)\('[\w-]+'\))\?api-version={VERSION}"
 )
+BASE = {"name", "knowledgeSources", "retrievalReasoningEffort", "outputMode"}
+MODELS = ("gpt-5-mini", "gpt-5-nano", "gpt-5.4-mini", "gpt-5.4-nano")
 SOURCE = {"name", "kind", "searchIndexParameters"}
 INDEX_PARAMETERS = {"searchIndexName", "semanticConfigurationName", "sourceDataFields"}
 
@@ -48,14 +49,52 @@ def references(definition: Mapping[str, Any], name: str) -> bool:
     return any(f"knowledgesources('{each['name']}')" == name for each in sources)
 
 
+def is_base(definitions: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    """Whether the service accepts the definition of a base. Only planning takes a model."""
+    sources = [f"knowledgesources('{each['name']}')" for each in body["knowledgeSources"]]
+    models = [each["azureOpenAIParameters"] for each in body.get("models", ())]
+    has_model = body["retrievalReasoningEffort"]["kind"] in ("low", "medium")
+    return (
+        body.keys() == BASE | ({"models"} if has_model else set())
+        and definitions.keys() >= {*sources}
+        and len(models) == has_model
+        and all(each.keys() == {"resourceUri", "deploymentId", "modelName"} for each in models)
+        and all(each["modelName"] in MODELS for each in models)
+    )
+
+
+PLANNING = {
+    "type": "modelQueryPlanning",
+    "id": 99,
+    "inputTokens": 1263,
+    "outputTokens": 48,
+    "elapsedMs": 900,
+    "model": {"modelName": "gpt-5.4-mini", "deploymentId": "chat"},
+}
+
+
+def planned_query(body: Mapping[str, Any]) -> str:
+    """The query that the model of the base plans for a conversation."""
+    return f"planned: {body['messages'][-1]['content'][0]['text']}"
+
+
+def is_message(message: Mapping[str, Any]) -> bool:
+    """Whether this is a message of a conversation with a text."""
+    return (
+        message.keys() == {"role", "content"}
+        and message["role"] in ("user", "assistant")
+        and [each.keys() for each in message["content"]] == [{"type", "text"}]
+        and all(each["type"] == "text" and each["text"] for each in message["content"])
+    )
+
+
 def is_definition(definitions: Mapping[str, Any], name: str, body: Mapping[str, Any]) -> bool:
     """Whether the service accepts the definition of a source or a base."""
     kind, _, own_name = name.rstrip("')").partition("('")
     if body["name"] != own_name:
         return False
     if kind == "knowledgebases":
-        sources = [f"knowledgesources('{each['name']}')" for each in body["knowledgeSources"]]
-        return body.keys() == {"name", "knowledgeSources"} and definitions.keys() >= {*sources}
+        return is_base(definitions, body)
     parameters = body["searchIndexParameters"]
     index = definitions.get(f"indexes('{parameters['searchIndexName']}')")
     if body.keys() != SOURCE or parameters.keys() != INDEX_PARAMETERS or index is None:
@@ -71,7 +110,7 @@ def is_definition(definitions: Mapping[str, Any], name: str, body: Mapping[str, 
 
 @dataclass
 class FakeKnowledgeBase(FakeSearch):
-    """A service with the index `docs` and the knowledge base `kb`, whose effort is minimal.
+    """A service with the index `docs` and the knowledge base `kb`.
 
     `sources` are the passages of its knowledge sources, by name; without any it has `docs`.
     """
@@ -79,6 +118,7 @@ class FakeKnowledgeBase(FakeSearch):
     sources: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     failing: set[str] = field(default_factory=set)  # sources that do not respond
     data_fields: Sequence[str] = DATA_FIELDS  # `sourceDataFields` of each source
+    effort: str = "minimal"  # of a base that is there from the start
     has_room: bool = True  # whether any passage fits into the response
     # By path, such as `knowledgebases('kb')`; None for a base that is there from the start.
     definitions: dict[str, Any] | None = None
@@ -100,15 +140,34 @@ class FakeKnowledgeBase(FakeSearch):
 
     def is_valid(self, body: Mapping[str, Any]) -> bool:
         parameters = body.get("knowledgeSourceParams", [])
-        intents = body.get("intents", [])
         return (
             body.keys() <= REQUEST
-            and not body.keys() & {"messages", "retrievalReasoningEffort"}  # with minimal
+            # Refused beside the parameters of sources, as was found with the service.
+            and "retrievalReasoningEffort" not in body
             and body.get("outputMode", "extractiveData") == "extractiveData"
-            and all(each.keys() == {"type", "search"} for each in intents)
-            and [each["type"] for each in intents] == ["semantic"]
+            and self.is_valid_question(body)
             and all(map(self.is_valid_source, parameters))
         )
+
+    def is_valid_question(self, body: Mapping[str, Any]) -> bool:
+        if self.base_effort() == "minimal":
+            intents = body.get("intents", [])
+            return (
+                "messages" not in body
+                and all(each.keys() == {"type", "search"} for each in intents)
+                and [each["type"] for each in intents] == ["semantic"]
+            )
+        messages = body.get("messages", [])
+        return (
+            "intents" not in body
+            and all(map(is_message, messages))
+            and [each["role"] for each in messages[-1:]] == ["user"]
+        )
+
+    def base_effort(self) -> str:
+        if self.definitions is None:
+            return self.effort
+        return str(self.definitions["knowledgebases('kb')"]["retrievalReasoningEffort"]["kind"])
 
     def is_valid_source(self, parameters: Mapping[str, Any]) -> bool:
         return (
@@ -154,7 +213,9 @@ class FakeKnowledgeBase(FakeSearch):
         # Not in the order of their scores: nothing says that the service sorts them.
         references = references[: body.get("maxOutputDocuments", 50)][::-1]
         tokens = {"type": "agenticReasoning", "id": 0, "reasoningTokens": 4096}
-        effort = {"retrievalReasoningEffort": {"kind": "minimal"}}
+        effort = {"retrievalReasoningEffort": {"kind": self.base_effort()}}
+        if self.base_effort() != "minimal":
+            activity.insert(0, PLANNING)
         passages = [
             {"ref_id": place, "title": "", "content": (each["sourceData"] or {}).get("content")}
             for place, each in enumerate(references)
@@ -189,7 +250,7 @@ class FakeKnowledgeBase(FakeSearch):
     ) -> dict[str, Any]:
         """The record of a source in `activity`."""
         arguments = {
-            "search": body["intents"][0]["search"],
+            "search": planned_query(body) if "messages" in body else body["intents"][0]["search"],
             "filter": options.get("filterAddOn"),
             "sourceDataFields": [{"name": name} for name in self.data_fields],
             "searchFields": [],

@@ -85,6 +85,13 @@ def notes(response: httpx.Response) -> list[str]:
     return [n for step in response.json()["context"]["thoughts"][4:] for n in step["description"]]
 
 
+def log_of(home: Path, response: httpx.Response) -> str:
+    """The lines of the log about a request."""
+    logs = "".join(path.read_text("utf-8") for path in home.glob("dev-*.log"))
+    id = response.headers["x-request-id"]
+    return "\n".join(line for line in logs.split("\n") if id in line)
+
+
 PUBLIC = "((not oids/any() and not groups/any()))"
 SELECT = ",".join(["id", "content", "sourcepage", "sourcefile", "category", "oids", "groups"])
 

@@ -45,7 +45,11 @@ class SearchClients:
 
 
 def make_clients(
-    endpoint: str, index: str, credential: AsyncTokenCredential, **more: Any
+    endpoint: str,
+    index: str,
+    credential: AsyncTokenCredential,
+    api_version: str = API_VERSION,
+    **more: Any,
 ) -> SearchClients:
     """Build the clients for `index` at `endpoint`; `more` are options of the SDK (`transport`)."""
 
@@ -54,7 +58,7 @@ def make_clients(
             endpoint,
             *names,
             credential,
-            api_version=API_VERSION,
+            api_version=api_version,
             connection_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,
             retry_policy=AsyncRetryPolicy.no_retries(),

@@ -14,8 +14,9 @@ from azure.core.exceptions import HttpResponseError
 from shared.azure import errors
 from shared.domain.errors import Misconfigured
 from shared.retrieval.azure_search import client
-from shared.retrieval.azure_search.client import SearchClient
+from shared.retrieval.azure_search.client import QueryRejected, SearchClient
 
+UNFIT = "do AZURE_SEARCH_KNOWLEDGE_EFFORT and AZURE_SEARCH_KNOWLEDGE_SOURCES fit the base?"
 API_VERSION = "2026-10-01"
 
 
@@ -45,6 +46,9 @@ def map_status(name: str, error: HttpResponseError) -> Exception:
             hint = "the service's free allowance is used up: set its knowledgeRetrieval to standard"
         case 404:
             hint = f"there is no knowledge base {name} (AZURE_SEARCH_KNOWLEDGE_BASE)"
+        case 400:
+            code = error.error.code if error.error else None
+            return QueryRejected(cause=f"knowledge base: status 400, code {code!r:.80}: {UNFIT}")
         case _:
             return client.map_status(error)
     return Misconfigured(cause=f"knowledge base: status {error.status_code}: {hint}")

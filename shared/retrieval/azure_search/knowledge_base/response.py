@@ -14,6 +14,13 @@ from shared.retrieval.azure_search.index_fields import IndexFields
 FAILED = "The knowledge source {} failed: its passages are missing."
 NO_ROOM = "The knowledge base found passages, and none had room in its response."
 
+# The fields of `activity`, by what they count.
+TOKENS = {
+    "reasoning": "reasoningTokens",
+    "planning_input": "inputTokens",
+    "planning_output": "outputTokens",
+}
+
 log = logging.getLogger("chat")
 
 
@@ -25,7 +32,7 @@ class KnowledgeResponse:
     activity: Sequence[Mapping[str, Any]]
 
     def props(self) -> dict[str, Any]:
-        """Return the queries that were run, and the tokens that the service used."""
+        """Return the queries that were run, and the tokens that were used."""
         queries = [
             {
                 "source": each["knowledgeSourceName"],
@@ -36,8 +43,15 @@ class KnowledgeResponse:
             for each in self.activity
             if "knowledgeSourceName" in each
         ]
-        tokens = sum(each.get("reasoningTokens") or 0 for each in self.activity)
-        return {"queries": queries, "reasoning_tokens": tokens}
+        return {"queries": queries, "tokens": self.tokens()}
+
+    def tokens(self) -> dict[str, int]:
+        """Return the sum of each kind of tokens: the service's, and those of the base's model."""
+        sums = {
+            name: sum(each.get(field) or 0 for each in self.activity)
+            for name, field in TOKENS.items()
+        }
+        return {name: number for name, number in sums.items() if number}
 
     def notes(self) -> Iterator[str]:
         """Yield sentences about what is missing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -40,6 +40,7 @@ class KnowledgeBaseRetriever:
     base: KnowledgeBase
     sources: tuple[KnowledgeSource, ...]
     index: AzureSearchRetriever
+    seconds: float  # limits each call
     name: str = "Azure AI Search, knowledge base"
 
     async def ready(self) -> None:
@@ -52,7 +53,17 @@ class KnowledgeBaseRetriever:
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """Return the best passages for `query` that `user` may see. Raises ChatErrors."""
-        response = await self._retrieve(user, query, overrides)
+        intents = [{"type": "semantic", "search": query}]
+        return await self.retrieve(user, {"intents": intents}, overrides)
+
+    async def retrieve(
+        self, user: User, question: Mapping[str, Any], overrides: Overrides
+    ) -> SearchResult:
+        """Return the best passages for the `intents` or `messages` of a request.
+
+        Raises ChatErrors.
+        """
+        response = await self._retrieve(user, question, overrides)
         sources, excluded = split_by_score([*distinct(response.sources)], overrides, ranked=True)
         report = SearchReport(
             overrides.retrieval_mode or "hybrid",
@@ -63,23 +74,24 @@ class KnowledgeBaseRetriever:
         own = {"retrieval_mode": "knowledge base", "use_semantic_captions": False}
         props = {**report.props(overrides), **own, **response.props()}
         notes = (*_unavailable(overrides), *report.notes(overrides), *response.notes())
-        return SearchResult(sources, props, notes, excluded)
+        return SearchResult(sources, props, notes, excluded, tokens=response.tokens())
 
-    async def _retrieve(self, user: User, query: str, overrides: Overrides) -> KnowledgeResponse:
+    async def _retrieve(
+        self, user: User, question: Mapping[str, Any], overrides: Overrides
+    ) -> KnowledgeResponse:
         """Retrieve. Raises BadRequest if the service rejects the client's filter."""
-        ask = partial(self._ask, user, query)
+        ask = partial(self._ask, user, question)
         async with blame_filter(overrides, ask):
             reply = await ask(overrides)
         names = {source.name for source in self.sources}
         with map_errors(), map_malformed_response():
             return parse_response(reply, names, self.index.fields)
 
-    async def _ask(self, user: User, query: str, overrides: Overrides) -> Any:
-        return await self.base.retrieve(
-            self._build_request(user, query, overrides), self.index.seconds
-        )
+    async def _ask(self, user: User, question: Mapping[str, Any], overrides: Overrides) -> Any:
+        request = {**question, **self._build_options(user, overrides)}
+        return await self.base.retrieve(request, self.seconds)
 
-    def _build_request(self, user: User, query: str, overrides: Overrides) -> dict[str, Any]:
+    def _build_options(self, user: User, overrides: Overrides) -> dict[str, Any]:
         condition = build_filter(self.index.fields, user, overrides)
         options = {
             "includeReferences": True,
@@ -89,7 +101,6 @@ class KnowledgeBaseRetriever:
             **({"filterAddOn": condition} if condition else {}),
         }
         return {
-            "intents": [{"type": "semantic", "search": query}],
             "includeActivity": True,
             "maxOutputSizeInTokens": MAX_OUTPUT_TOKENS,
             "maxOutputDocuments": overrides.top,
