@@ -129,6 +129,13 @@ param semanticRanker string = 'free'
 @description('The index. Who fills it makes it.')
 param searchIndex string = 'documents'
 
+@description('Searches the index through a knowledge base, which the hook after provisioning creates. Needs the semantic ranker.')
+param useKnowledgeBase bool = false
+
+@allowed(['minimal', 'low', 'medium'])
+@description('With useKnowledgeBase: whether chatModel plans the searches; it must be one that knowledge bases take.')
+param knowledgeEffort string = 'minimal'
+
 @minValue(1)
 @maxValue(1000)
 @description('How many instances the app may grow to. Reported not to be enforced for HTTP triggers (Azure/azure-functions-host issue 11790): the capacity of the models bounds what a flood of questions costs.')
@@ -303,6 +310,15 @@ var regionsWithoutRanker = [
 ]
 var hasRanker = searchSku != 'free' && !contains(regionsWithoutRanker, toLower(replace(searchRegion, ' ', '')))
 var ranker = hasRanker ? semanticRanker : 'disabled'
+var noRanker = 'AZURE_USE_KNOWLEDGE_BASE needs the semantic ranker: a region that has it (AZURE_SEARCH_LOCATION), and neither AZURE_SEARCH_SKU=free nor AZURE_SEARCH_SEMANTIC_RANKER=disabled.'
+var otherService = 'AZURE_USE_KNOWLEDGE_BASE creates a base in the search service of this template. For one that existed before: AZURE_SEARCH_KNOWLEDGE_BASE in AZURE_APP_SETTINGS.'
+var hasKnowledgeBase = useKnowledgeBase && (createSearch ? true : fail(otherService))
+// A knowledge base takes the vectors of the index only where the service makes that of the question.
+var knowledgeSettings = hasKnowledgeBase ? {
+  AZURE_SEARCH_KNOWLEDGE_BASE: ranker == 'disabled' ? fail(noRanker) : searchIndex
+  AZURE_SEARCH_KNOWLEDGE_EFFORT: knowledgeEffort
+  AZURE_SEARCH_VECTORIZER: 'true'
+} : {}
 var documents = 'documents'
 var packages = 'packages'
 var database = 'chat'
@@ -521,7 +537,7 @@ module app 'modules/app.bicep' = {
     authAllowedClients: clients
     authUnauthenticated: authUnauthenticated
     chatApiKey: !empty(chatApiKey) && length(chatApiKey) < 20 ? fail('AZURE_CHAT_API_KEY must have 20 characters or more: openssl rand -base64 30 makes one.') : chatApiKey
-    settings: union(appSettings, {
+    settings: union(appSettings, knowledgeSettings, {
       AzureWebJobsStorage__accountName: hostStorage.outputs.name // the URI alone can lose a race at the host's start
       AzureWebJobsStorage__blobServiceUri: hostStorage.outputs.endpoint
       AzureWebJobsStorage__credential: 'managedidentity'
@@ -571,6 +587,9 @@ output SERVICE_API_IDENTITY_PRINCIPAL_ID string = identity.outputs.principalId
 output AZURE_SEARCH_ENDPOINT string = searchEndpoint
 output AZURE_SEARCH_INDEX string = searchIndex
 output AZURE_SEARCH_SEMANTIC_CONFIGURATION string = semanticConfiguration
+output AZURE_SEARCH_KNOWLEDGE_BASE string = hasKnowledgeBase ? searchIndex : ''
+output AZURE_SEARCH_KNOWLEDGE_EFFORT string = hasKnowledgeBase ? knowledgeEffort : ''
+output AZURE_SEARCH_VECTORIZER string = hasKnowledgeBase ? 'true' : ''
 output AZURE_OPENAI_ENDPOINT string = openAiEndpoint
 output AZURE_OPENAI_CHAT_DEPLOYMENT string = chatDeployment
 output AZURE_OPENAI_EMBEDDING_DEPLOYMENT string = embeddingDeployment

@@ -13,6 +13,7 @@ from scripts.budget import set_budget
 from scripts.certificates import untrusted_message
 from scripts.commands import report
 from scripts.existing_resources import ResourceManagerError, prepare_existing_resources
+from scripts.knowledge_base import prepare_knowledge_base
 from scripts.local_settings import AZD_OUTPUTS, write_local_settings
 from scripts.samples import WAIT_POLICY, SamplesError, WaitPolicy, prepare_samples
 from scripts.switches import EXISTING_SEARCH, is_off
@@ -81,6 +82,8 @@ async def run(
     if environment.get(EXISTING_SEARCH):
         return report(EXISTING_SEARCH_MESSAGE.format(index=settings.azure_search_index))
     await prepare_samples(environment, settings, wait_policy)
+    if settings.azure_search_knowledge_base:
+        await prepare_knowledge_base(environment, settings)
 
 
 def read_azd_settings(environment: Mapping[str, str]) -> Settings:

@@ -66,7 +66,9 @@ def find_wrong_names(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def template_settings() -> Set[str]:
     """Return the names of `settings` in infra/main.bicep."""
     text = (INFRA / "main.bicep").read_text("utf-8")
-    (block,) = re.findall(r"(?ms)^    settings: union\(appSettings, \{$\n(.*?)^    \}\)$", text)
+    (block,) = re.findall(
+        r"(?ms)^    settings: union\(appSettings, (?:\w+, )?\{$\n(.*?)^    \}\)$", text
+    )
     return set(re.findall(r"(?m)^      (\w+): ", block))
 
 

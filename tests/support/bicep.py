@@ -58,7 +58,7 @@ class Block:
 
     def object(self, key: str) -> dict[str, str]:
         """The keys and one-line values of an object in the body; {} where there is none."""
-        match = re.search(rf"(?ms)^( +){key}: (?:union\(\w+, )?{{\n(.*?)^\1}}\)?$", self.body)
+        match = re.search(rf"(?ms)^( +){key}: (?:union\((?:\w+, )+)?{{\n(.*?)^\1}}\)?$", self.body)
         if not match:
             return {}
         depth = len(match[1]) + 2

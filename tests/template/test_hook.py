@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,9 @@ import trustme
 
 from scripts.local_settings import write_local_settings
 from shared.files.headers import guess_media_type
-from tests.support.azurite import AzuriteHome, azurite, make_home, needs_azurite
-from tests.support.fake_search import FakeSearch
-from tests.support.ingest_azure import Azure, Filled
-from tests.support.ingest_command import Seeing
-from tests.support.packaging import clone_project, needs_git
+from tests.support.azurite import azurite, needs_azurite
+from tests.support.hook import TIMEOUT, Cloud, SearchService, make_cloud, project
+from tests.support.packaging import needs_git
 from tests.support.resource_manager import OPENAI_ID, SEARCH_ID, ResourceManager, serve
 from tests.support.servers import ROOT, get_answer, run_server
 from tests.support.upstream import (
@@ -35,112 +32,18 @@ from tests.support.upstream import (
     Server,
     Step,
     error_response,
-    run_upstream,
 )
 
-TIMEOUT = 120.0  # seconds, only reached by a hang
-# The hook with short waits: the file that azd runs waits for minutes. And without numpy, which azd
-# does not install for it.
-HOOK = """
-import sys
-sys.modules["numpy"] = None
-sys.path.insert(0, "..")
-from scripts.after_provision import main
-from scripts.samples import WaitPolicy
-sys.exit(main(wait_policy=WaitPolicy({longest}, 0.05)))
-"""
 FORBIDDEN: list[Step] = [b"HTTP/1.1 403 X\r\nContent-Length: 0\r\n\r\n"]
 DOCUMENTS = ROOT / "shared" / "data" / "documents"
 pytestmark = needs_git
-
-
-@dataclass
-class SearchService(Filled):
-    """A search service for ingestion and for the chat."""
-
-    def refusal(self, request: RecordedRequest) -> list[Step] | None:
-        return None if self.of_chat(request) else super().refusal(request)
-
-    def respond(self, request: RecordedRequest) -> list[Step]:
-        if not self.of_chat(request):
-            return super().respond(request)
-        docs = [{"image": None, **doc} for doc in self.indexes["docs"].docs.values()]
-        chat = FakeSearch(docs=docs)
-        return chat.refusal(request) or chat.respond(request)
-
-    def of_chat(self, request: RecordedRequest) -> bool:
-        return "docs/search.post.search" in request.path and "orderby" not in request.body
-
-
-@dataclass
-class Cloud:
-    """Fakes of Azure, and a provisioned clone of the project."""
-
-    home: AzuriteHome
-    project: Path
-    search: SearchService
-    model: Seeing
-    values: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def documents(self) -> dict[str, Any]:
-        return self.search.indexes["docs"].docs
-
-    def listening(self, server: Server) -> AbstractContextManager[Any]:
-        return Azure(self.home, self.search, self.model, {}).listening(server)
-
-    def command(self, longest: float = 30) -> list[str]:
-        return [sys.executable, "-c", HOOK.format(longest=longest)]
-
-    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        return {**os.environ, "SSL_CERT_FILE": self.home.ca, **self.values, **more}
-
-    def hook(self, *, longest: float = 30, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run the hook as azd does: in its folder, with azd's environment."""
-        return subprocess.run(
-            self.command(longest),
-            cwd=self.project / "scripts",
-            env=self.environment(more),
-            capture_output=True,
-            encoding="utf-8",
-            timeout=TIMEOUT,
-        )
-
-    def local(self) -> dict[str, Any]:
-        settings: dict[str, Any] = json.loads((self.project / "local.settings.json").read_text())
-        return settings
-
-    def own(self, **values: str) -> None:
-        """Write local.settings.json with these values."""
-        settings = {"IsEncrypted": False, "Values": values, "Host": {"CORS": "http://mine"}}
-        (self.project / "local.settings.json").write_text(json.dumps(settings))
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return clone_project(tmp_path_factory.mktemp("clone") / "my app")
+__all__ = ["project"]  # fixtures
 
 
 @pytest.fixture
 def cloud(project: Path, tmp_path: Path) -> Iterator[Cloud]:
-    for name in ("local.settings.json", ".azure/local.settings.written.json"):
-        (project / name).unlink(missing_ok=True)
-    home = make_home(tmp_path)
-    with ExitStack() as stack:
-        model = stack.enter_context(run_upstream(Seeing()))
-        search = SearchService()
-        stack.enter_context(Azure(home, search, model, {}).listening(search))
-        values = {
-            "AZURE_SEARCH_ENDPOINT": search.url,
-            "AZURE_SEARCH_INDEX": "docs",
-            "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "default",
-            "AZURE_OPENAI_ENDPOINT": model.url,
-            "AZURE_OPENAI_CHAT_DEPLOYMENT": "gpt-4o",
-            "AZURE_OPENAI_EMBEDDING_DEPLOYMENT": "e",
-            "AZURE_STORAGE_CONTAINER": "documents",
-            "PATH": f"{home.folder}{os.pathsep}/usr/bin{os.pathsep}/bin",
-        }
-        yield Cloud(home, project, search, model, values)
+    with make_cloud(project, tmp_path, SearchService()) as cloud:
+        yield cloud
 
 
 def test_first_run_fills_the_index_and_second_run_changes_nothing(cloud: Cloud) -> None:
@@ -388,11 +291,12 @@ def test_missing_azd_outputs_are_named(cloud: Cloud) -> None:
 
 def test_local_settings_do_not_affect_the_index(cloud: Cloud) -> None:
     cloud.own(AZURE_SEARCH_INDEX="mine", AZURE_SEARCH_FIELDS='{"content": "chunk"}')
-    done = cloud.hook(AZURE_SEARCH_VECTORIZER="true", IDENTITY_ENDPOINT="http://127.0.0.1:9")
+    fields = '{"embedding": null}'
+    done = cloud.hook(AZURE_SEARCH_FIELDS=fields, IDENTITY_ENDPOINT="http://127.0.0.1:9")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert cloud.search.indexes.keys() == {"docs"}
-    assert cloud.search.indexes["docs"].definition["vectorSearch"]["vectorizers"] == []
+    assert all(document["embedding"] for document in cloud.documents.values())
 
 
 def test_azd_runs_the_tested_file(cloud: Cloud) -> None:

@@ -153,6 +153,15 @@ CASES = {
         ALWAYS | LOGS | NETWORK,
         {"endpoints": ["host", "documents"]},
     ),
+    "knowledge base": Case(
+        {"AZURE_USE_KNOWLEDGE_BASE": "true", "AZURE_KNOWLEDGE_EFFORT": "low"},
+        USUAL,
+        settings={
+            "AZURE_SEARCH_KNOWLEDGE_BASE": "documents",
+            "AZURE_SEARCH_KNOWLEDGE_EFFORT": "low",
+            "AZURE_SEARCH_VECTORIZER": "true",
+        },
+    ),
     "free search": Case(
         {"AZURE_SEARCH_SKU": "free", "AZURE_SEARCH_REPLICAS": "3"},
         USUAL - INDEXER,  # it has no identity
@@ -392,3 +401,15 @@ def test_app_accepts_the_settings_of_the_choice(case: Case) -> None:
 def test_choice_that_azure_would_refuse_later_is_named(name: str) -> None:
     with pytest.raises(RefusedError, match=name):
         deployment(REFUSED[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [
+        ("AZURE_SEARCH_SEMANTIC_RANKER", {"AZURE_SEARCH_SKU": "free"}),
+        ("AZURE_APP_SETTINGS", {"AZURE_EXISTING_SEARCH_ID": SEARCH_ID}),
+    ],
+)
+def test_service_without_a_knowledge_base_is_named(name: str, others: dict[str, str]) -> None:
+    with pytest.raises(RefusedError, match=name):
+        deployment({"AZURE_USE_KNOWLEDGE_BASE": "true", **others})
