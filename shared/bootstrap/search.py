@@ -29,6 +29,12 @@ UNRESTRICTED_INDEX = (
 )
 
 
+UNRESTRICTED_SOURCES = (
+    "AZURE_SEARCH_KNOWLEDGE_SOURCES names a source that cannot be restricted to users, and sign-in "
+    "is on: set AZURE_SEARCH_INDEX_PUBLIC to true if every caller may see all its documents"
+)
+
+
 def make_retriever(clients: Clients) -> Retriever:
     """Make the retriever of the first of these settings that has a value. Raises SettingsError."""
     settings = clients.settings
@@ -64,6 +70,9 @@ def make_knowledge_base_retriever(clients: Clients, name: str) -> KnowledgeBaseR
     default = (KnowledgeSource(name=retriever.index.name),)
     settings = clients.settings
     sources = settings.azure_search_knowledge_sources or default
+    is_restricted = settings.website_auth_enabled and not settings.azure_search_index_public
+    if is_restricted and not all(source.is_index for source in sources):
+        raise SettingsError((UNRESTRICTED_SOURCES,))
     if settings.azure_search_knowledge_effort in (None, "minimal"):
         return KnowledgeBaseRetriever(base, sources, retriever, settings.search_seconds)
     seconds = settings.rewrite_seconds + settings.search_seconds

@@ -33,6 +33,14 @@ PARAMETERS = {
     *("alwaysQuerySource", "failOnError", "rerankerThreshold", "maxOutputDocuments"),
     *("enableImageServing", "filterAddOn"),
 }
+# The field of a reference with the address of its document, by the kind of its source.
+ADDRESSES = {
+    "azureBlob": "blobUrl",
+    "indexedSharePoint": "docUrl",
+    "indexedOneLake": "docUrl",
+    "indexedSql": "docUrl",
+    "file": "docName",
+}
 DEFAULT_THRESHOLD = 2.5
 DEFINITION = re.compile(
     rf"/((?:indexes|knowledgesources|knowledgebases)\('[\w-]+'\))\?api-version={VERSION}"
@@ -78,6 +86,11 @@ def planned_query(body: Mapping[str, Any]) -> str:
     return f"planned: {body['messages'][-1]['content'][0]['text']}"
 
 
+def document_elsewhere(name: str, address: str) -> dict[str, Any]:
+    """A passage of a source that the service fills itself, with the fields of its index."""
+    return {"uid": name, "snippet": f"The deductible in {name}.", "address": address}
+
+
 def is_message(message: Mapping[str, Any]) -> bool:
     """Whether this is a message of a conversation with a text."""
     return (
@@ -116,6 +129,8 @@ class FakeKnowledgeBase(FakeSearch):
     """
 
     sources: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    # The kinds of those that are not over an index; their passages are of `document_elsewhere`.
+    kinds: dict[str, str] = field(default_factory=dict)
     failing: set[str] = field(default_factory=set)  # sources that do not respond
     data_fields: Sequence[str] = DATA_FIELDS  # `sourceDataFields` of each source
     effort: str = "minimal"  # of a base that is there from the start
@@ -173,10 +188,14 @@ class FakeKnowledgeBase(FakeSearch):
         return (
             parameters.keys() <= PARAMETERS
             and parameters["knowledgeSourceName"] in self.all_sources()
-            and parameters["kind"] == "searchIndex"
+            and parameters["kind"] == self.kind_of(parameters["knowledgeSourceName"])
+            and ("filterAddOn" not in parameters or parameters["kind"] == "searchIndex")
             and 0 <= parameters.get("rerankerThreshold", 0) <= 4
             and matches_filter(parameters.get("filterAddOn"), self.sample) is not None
         )
+
+    def kind_of(self, source: str) -> str:
+        return self.kinds.get(source, "searchIndex")
 
     def define(self, request: RecordedRequest, name: str) -> list[Step]:
         """Answer a request about the definition of an index, a source or a base."""
@@ -209,7 +228,7 @@ class FakeKnowledgeBase(FakeSearch):
         for id, (name, docs) in enumerate(self.all_sources().items(), 1):
             found = [] if name in self.failing else self.find(docs, options.get(name, {}))
             activity.append(self.describe(id, name, body, options.get(name, {}), len(found)))
-            references += (self.refer(id, doc, options.get(name, {})) for doc in found)
+            references += (self.refer(id, name, doc, options.get(name, {})) for doc in found)
         # Not in the order of their scores: nothing says that the service sorts them.
         references = references[: body.get("maxOutputDocuments", 50)][::-1]
         tokens = {"type": "agenticReasoning", "id": 0, "reasoningTokens": 4096}
@@ -238,7 +257,7 @@ class FakeKnowledgeBase(FakeSearch):
         return [doc for doc in visible if self.score(doc) >= minimum]
 
     def score(self, doc: Mapping[str, Any]) -> float:
-        return self.reranks.get(doc["id"], 1.5)
+        return self.reranks.get(doc.get("id") or doc["uid"], 1.5)
 
     def describe(
         self,
@@ -258,7 +277,7 @@ class FakeKnowledgeBase(FakeSearch):
         }
         failure = {"error": {"code": "x", "message": "words of the service"}}
         return {
-            "type": "searchIndex",
+            "type": self.kind_of(name),
             "id": id,
             "knowledgeSourceName": name,
             "queryTime": "2026-11-23T08:00:00.000Z",
@@ -269,15 +288,21 @@ class FakeKnowledgeBase(FakeSearch):
         }
 
     def refer(
-        self, activity: int, doc: Mapping[str, Any], options: Mapping[str, Any]
+        self, activity: int, source: str, doc: Mapping[str, Any], options: Mapping[str, Any]
     ) -> dict[str, Any]:
         """A reference to a passage."""
         has_data = options.get("includeReferenceSourceData", False)
+        kind = self.kind_of(source)
+        if kind == "searchIndex":
+            key, data = {"docKey": doc["id"]}, {name: doc[name] for name in self.data_fields}
+        else:
+            key, data = {ADDRESSES[kind]: doc["address"]}, {**doc}
+            del data["address"]
         return {
-            "type": "searchIndex",
-            "id": f"r-{doc['id']}",
+            "type": kind,
+            "id": f"r-{doc.get('id') or doc['uid']}",
             "activitySource": activity,
-            "docKey": doc["id"],
-            "sourceData": {name: doc[name] for name in self.data_fields} if has_data else None,
+            **key,
+            "sourceData": data if has_data else None,
             "rerankerScore": self.score(doc),
         }

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.domain.errors import Misconfigured
 from shared.domain.events import Source
 from shared.retrieval.azure_search.index_fields import IndexFields
+from shared.retrieval.azure_search.knowledge_base.passages import to_source
 
 FAILED = "The knowledge source {} failed: its passages are missing."
 NO_ROOM = "The knowledge base found passages, and none had room in its response."
@@ -63,34 +63,26 @@ class KnowledgeResponse:
 
 
 def parse_response(
-    response: Mapping[str, Any], names: Collection[str], fields: IndexFields
+    response: Mapping[str, Any],
+    names: Collection[str],
+    fields: IndexFields,
+    known: Collection[str] = (),
 ) -> KnowledgeResponse:
     """Read a response, with the passages of the named sources alone.
 
-    A base may have other sources, whose passages no filter of the app restricts. Raises
+    A base may have other sources, whose passages no filter of the app restricts; of those that are
+    not `known` either, a line of the log says so. Raises
     Misconfigured if a passage lacks a field, and what malformed JSON does: AttributeError,
     LookupError, TypeError, ValueError.
     """
-    activity = [each for each in response["activity"] if _is_known(each, names)]
+    steps = response["activity"]
+    activity = [each for each in steps if each.get("knowledgeSourceName") in (None, *names)]
     ids = {each["id"] for each in activity if "knowledgeSourceName" in each}
     references = response["references"]
     own = [each for each in references if each["activitySource"] in ids]
-    if len(own) < len(references):
+    others = {each.get("knowledgeSourceName") for each in steps} - {None, *names, *known}
+    if others:
         log.warning("search: the knowledge base has a source that is not in the settings")
-    sources = [_to_source(fields, reference) for reference in own]
+    sources = [to_source(fields, reference) for reference in own]
     sources.sort(key=lambda source: source.reranker_score or 0, reverse=True)
     return KnowledgeResponse(tuple(sources), activity)
-
-
-def _is_known(step: Mapping[str, Any], names: Collection[str]) -> bool:
-    return step.get("knowledgeSourceName") in (None, *names)
-
-
-def _to_source(fields: IndexFields, reference: Mapping[str, Any]) -> Source:
-    data = reference["sourceData"] or {}
-    required = (fields.content, fields.sourcepage, fields.sourcefile)
-    if missing := [name for name in required if name not in data]:
-        hint = f"are {', '.join(missing)} among the sourceDataFields of the knowledge source?"
-        raise Misconfigured(cause=f"knowledge base: {hint}")
-    own = {fields.id: reference["docKey"], "@search.rerankerScore": reference["rerankerScore"]}
-    return fields.to_source({**data, **own})

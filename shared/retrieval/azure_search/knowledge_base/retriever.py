@@ -30,6 +30,7 @@ from shared.retrieval.base import (
 MAX_OUTPUT_TOKENS = 10_000  # of the passages in one response
 MAX_SCORE = 4  # of the semantic ranker
 # Options of a search that a knowledge base does not have.
+NO_FILTER = "The knowledge source {} was left out: it has no categories and no filter."
 UNAVAILABLE = ("retrieval_mode", "minimum_search_score", "semantic_captions")
 
 
@@ -73,7 +74,13 @@ class KnowledgeBaseRetriever:
         )
         own = {"retrieval_mode": "knowledge base", "use_semantic_captions": False}
         props = {**report.props(overrides), **own, **response.props()}
-        notes = (*_unavailable(overrides), *report.notes(overrides), *response.notes())
+        left_out = set(self.sources) - set(self._searched_sources(overrides))
+        notes = (
+            *_unavailable(overrides),
+            *(NO_FILTER.format(source.name) for source in self.sources if source in left_out),
+            *report.notes(overrides),
+            *response.notes(),
+        )
         return SearchResult(sources, props, notes, excluded, tokens=response.tokens())
 
     async def _retrieve(
@@ -83,9 +90,15 @@ class KnowledgeBaseRetriever:
         ask = partial(self._ask, user, question)
         async with blame_filter(overrides, ask):
             reply = await ask(overrides)
-        names = {source.name for source in self.sources}
+        names = {source.name for source in self._searched_sources(overrides)}
         with map_errors(), map_malformed_response():
-            return parse_response(reply, names, self.index.fields)
+            known = {source.name for source in self.sources}
+            return parse_response(reply, names, self.index.fields, known)
+
+    def _searched_sources(self, overrides: Overrides) -> tuple[KnowledgeSource, ...]:
+        """The sources to which the conditions of a search can be applied."""
+        is_limited = overrides.filter is not None or overrides.include_category is not None
+        return tuple(source for source in self.sources if source.is_index or not is_limited)
 
     async def _ask(self, user: User, question: Mapping[str, Any], overrides: Overrides) -> Any:
         request = {**question, **self._build_options(user, overrides)}
@@ -98,15 +111,20 @@ class KnowledgeBaseRetriever:
             "includeReferenceSourceData": True,
             # Without it the service has a minimum of its own.
             "rerankerThreshold": min(max(overrides.minimum_reranker_score or 0, 0), MAX_SCORE),
-            **({"filterAddOn": condition} if condition else {}),
         }
+        filters = {"filterAddOn": condition} if condition else {}
         return {
             "includeActivity": True,
             "maxOutputSizeInTokens": MAX_OUTPUT_TOKENS,
             "maxOutputDocuments": overrides.top,
             "knowledgeSourceParams": [
-                {"knowledgeSourceName": source.name, "kind": source.kind, **options}
-                for source in self.sources
+                {
+                    "knowledgeSourceName": source.name,
+                    "kind": source.kind,
+                    **options,
+                    **(filters if source.is_index else {}),
+                }
+                for source in self._searched_sources(overrides)
             ],
         }
 

@@ -1,4 +1,4 @@
-"""Parses `AZURE_SEARCH_KNOWLEDGE_SOURCES`, the knowledge sources that are searched."""
+"""The knowledge sources of `AZURE_SEARCH_KNOWLEDGE_SOURCES`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+Kind = Literal[
+    "searchIndex", "azureBlob", "file", "indexedOneLake", "indexedSharePoint", "indexedSql"
+]
+
 
 class KnowledgeSource(BaseModel, frozen=True, extra="forbid"):
-    """A knowledge source: one over an index whose fields have the names of the settings."""
+    """A knowledge source: an index, or documents elsewhere that the service indexes itself."""
 
     name: str = Field(min_length=1, max_length=128)
-    kind: Literal["searchIndex"] = "searchIndex"
+    kind: Kind = "searchIndex"
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it is an index with the fields of the settings: only that can be filtered."""
+        return self.kind == "searchIndex"
