@@ -22,13 +22,13 @@ if TYPE_CHECKING:  # these import the Azure SDKs
     from azure.search.documents.indexes.models import SearchIndex
 
     from ingest.targets.azure_search.knowledge_base import Definition
-    from shared.retrieval.base import SearchResult
 
 SEVERAL = "AZURE_SEARCH_KNOWLEDGE_SOURCES has several: this command makes one"
 NO_VECTORIZER = (
     "Its vectors are not used: a knowledge base needs a vectorizer in the index "
     "(AZURE_SEARCH_VECTORIZER)."
 )
+NOT_TRIED = "It was asked no question: that takes the token of a user."
 QUESTION = "What are these documents about?"
 
 
@@ -73,18 +73,20 @@ async def run(removes: bool, model_name: str | None, settings: Settings) -> list
         fields = IndexFields(**(settings.azure_search_fields or {})).select_fields()
         ranking = settings.azure_search_semantic_configuration
         index = await knowledge_base.create(search.indexes, definition, fields, ranking)
+        if settings.azure_search_permissions == "user-token":
+            return [*_describe(definition, index, NOT_TRIED)]
         retriever = make_knowledge_base_retriever(clients, definition.base)
         async with retriever.base.client:
             result = await retriever.search(User(), QUESTION, Overrides(top=1))
-        return [*_describe(definition, index, result)]
+        found = "a passage" if result.sources else "no public passage"
+        tried = f"It was asked a question and found {found}."
+        return [*_describe(definition, index, tried), *result.notes]
 
 
-def _describe(definition: Definition, index: SearchIndex, result: SearchResult) -> Iterator[str]:
+def _describe(definition: Definition, index: SearchIndex, tried: str) -> Iterator[str]:
     effort = f"with the effort {definition.effort}"
     yield f"The knowledge base {definition.base} searches the index {definition.index} {effort}."
-    found = "a passage" if result.sources else "no public passage"
-    yield f"It was asked a question and found {found}."
-    yield from result.notes
+    yield tried
     vectors = index.vector_search
     if any(each.vector_search_dimensions for each in index.fields) and not (
         vectors and vectors.vectorizers

@@ -149,6 +149,7 @@ Color = Annotated[str, AfterValidator(_check_color)]
 Aliases = Json[Annotated[dict[ModelName, ModelName], Field(max_length=100)]]
 Questions = Json[Annotated[tuple[Title, ...], Field(max_length=10)]]
 KnowledgeSources = Json[tuple[KnowledgeSource, ...]]
+SearchPermissions = Literal["filter", "user-token"]
 KnowledgeEffort = Literal["minimal", "low", "medium"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 ModelApi = Literal["chat_completions", "responses"]
@@ -221,6 +222,7 @@ class Settings(BaseModel):
     azure_search_index_public: bool = False
     azure_search_semantic_configuration: Name | None = None
     azure_search_vectorizer: bool = False
+    azure_search_permissions: SearchPermissions = "filter"
     azure_search_knowledge_base: Name | None = None
     azure_search_knowledge_sources: KnowledgeSources = ()
     azure_search_knowledge_effort: KnowledgeEffort | None = None
@@ -286,6 +288,8 @@ class Settings(BaseModel):
     azure_client_id: Name | None = None
     identity_endpoint: Name | None = None
     website_auth_enabled: bool = False
+    sign_in_tenant_id: Name | None = None
+    sign_in_client_id: Name | None = None
     website_hostname: str | None = None
     website_instance_id: str | None = None
     website_pod_name: str | None = None
@@ -404,6 +408,8 @@ def _check_combinations(settings: Settings) -> Iterator[str]:
         and not settings.trust_sign_in_headers
     ):
         yield UNTRUSTED_SIGN_IN
+    if settings.azure_search_permissions == "user-token" and not settings.azure_search_endpoint:
+        yield "AZURE_SEARCH_ENDPOINT is required with AZURE_SEARCH_PERMISSIONS=user-token"
     for name, other in REQUIREMENTS:
         if getattr(settings, name.lower()) and not getattr(settings, other.lower()):
             yield f"{other} is required with {name}"

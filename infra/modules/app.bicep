@@ -74,6 +74,8 @@ var visualStudioCode = 'aebc6443-996d-45c2-90f0-388ff96faa56'
 var signInSettings = signIn ? {
   OVERRIDE_USE_MI_FIC_ASSERTION_CLIENTID: identityClientId
   WEBSITE_AUTH_PRM_DEFAULT_WITH_SCOPES: 'api://${authClientId}/user_impersonation'
+  SIGN_IN_TENANT_ID: tenant().tenantId
+  SIGN_IN_CLIENT_ID: authClientId
 } : {}
 var keySettings = empty(chatApiKey) ? {} : { CHAT_API_KEY: chatApiKey }
 

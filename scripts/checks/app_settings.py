@@ -20,6 +20,8 @@ PLATFORM_NAMES = (
     "CHAT_API_KEY",
     "CONTAINER_NAME",
     "IDENTITY_ENDPOINT",
+    "SIGN_IN_CLIENT_ID",
+    "SIGN_IN_TENANT_ID",
     "TRUST_SIGN_IN_HEADERS",
 )
 SETTING_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -109,6 +109,7 @@ def build(settings: Settings) -> App:
             settings.website_auth_enabled,
             settings.force_security_filters,
             single_user=settings.on_laptop,
+            keeps_tokens=settings.azure_search_permissions == "user-token",
         ),
         api_key=ApiKeyPolicy(
             settings.chat_api_key.get_secret_value() if settings.chat_api_key else None,

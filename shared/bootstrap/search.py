@@ -16,6 +16,8 @@ from shared.settings import SHARED_FOLDER, Settings, SettingsError, require_sett
 
 if TYPE_CHECKING:
     from shared.retrieval.azure_search.knowledge_base.retriever import KnowledgeBaseRetriever
+    from shared.retrieval.azure_search.knowledge_base.sources import KnowledgeSource
+    from shared.retrieval.azure_search.permissions import Permissions
     from shared.retrieval.azure_search.retriever import AzureSearchRetriever
     from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 
@@ -29,6 +31,12 @@ UNRESTRICTED_INDEX = (
 )
 
 
+TOKEN_WITHOUT_SIGN_IN = (
+    "AZURE_SEARCH_PERMISSIONS=user-token needs sign-in: without it no request has a user's token"
+)
+TOKEN_AND_PUBLIC = (
+    "AZURE_SEARCH_PERMISSIONS=user-token and AZURE_SEARCH_INDEX_PUBLIC contradict each other"
+)
 UNRESTRICTED_SOURCES = (
     "AZURE_SEARCH_KNOWLEDGE_SOURCES names a source that cannot be restricted to users, and sign-in "
     "is on: set AZURE_SEARCH_INDEX_PUBLIC to true if every caller may see all its documents"
@@ -70,13 +78,41 @@ def make_knowledge_base_retriever(clients: Clients, name: str) -> KnowledgeBaseR
     default = (KnowledgeSource(name=retriever.index.name),)
     settings = clients.settings
     sources = settings.azure_search_knowledge_sources or default
-    is_restricted = settings.website_auth_enabled and not settings.azure_search_index_public
-    if is_restricted and not all(source.is_index for source in sources):
-        raise SettingsError((UNRESTRICTED_SOURCES,))
+    _check_sources(settings, sources)
     if settings.azure_search_knowledge_effort in (None, "minimal"):
         return KnowledgeBaseRetriever(base, sources, retriever, settings.search_seconds)
     seconds = settings.rewrite_seconds + settings.search_seconds
     return PlanningRetriever(base, sources, retriever, seconds)
+
+
+def _check_sources(settings: Settings, sources: Sequence[KnowledgeSource]) -> None:
+    """Raise SettingsError for sources whose passages nothing restricts, beside sign-in."""
+    by_token = settings.azure_search_permissions == "user-token"
+    is_restricted = settings.website_auth_enabled and not settings.azure_search_index_public
+    if is_restricted and not all(
+        source.is_index or (by_token and source.has_permissions) for source in sources
+    ):
+        raise SettingsError((UNRESTRICTED_SOURCES,))
+
+
+def _make_permissions(clients: Clients) -> Permissions:
+    """Make what limits searches to what a user may see. Raises SettingsError."""
+    from shared.retrieval.azure_search.permissions import FilterPermissions, TokenPermissions
+
+    settings = clients.settings
+    if settings.azure_search_permissions == "filter":
+        return FilterPermissions()
+    if not settings.website_auth_enabled:
+        raise SettingsError((TOKEN_WITHOUT_SIGN_IN,))
+    if settings.azure_search_index_public:
+        raise SettingsError((TOKEN_AND_PUBLIC,))
+    from shared.azure.on_behalf_of import TokenExchange
+    from shared.azure.user_token import Registration, UserTokens
+
+    names = require_settings(settings, "SIGN_IN_TENANT_ID", "SIGN_IN_CLIENT_ID")
+    registration = Registration(*names)
+    exchange = TokenExchange(clients.identity, registration, settings.search_seconds)
+    return TokenPermissions(UserTokens(exchange, registration))
 
 
 def _make_azure_search_retriever(clients: Clients) -> AzureSearchRetriever:
@@ -99,6 +135,7 @@ def _make_azure_search_retriever(clients: Clients) -> AzureSearchRetriever:
         vectorizer=vectorizer,
         semantic_configuration=settings.azure_search_semantic_configuration,
         fetch_image=clients.blob_files.read_image if storage else None,
+        permissions=_make_permissions(clients),
     )
 
 

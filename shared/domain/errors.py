@@ -97,10 +97,19 @@ class TooLong(BadRequest):
 
 
 class Unauthorized(ChatError):
-    """Sign-in is missing."""
+    """Sign-in is missing, or not enough: `challenge` is then the value of `WWW-Authenticate`."""
 
     status = 401
     default = "Sign in to use this."
+
+    def __init__(self, message: str = "", *, challenge: str = "", cause: str | None = None) -> None:
+        super().__init__(message, cause=cause)
+        self.challenge = challenge
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The challenge, if there is one."""
+        return {"WWW-Authenticate": self.challenge} if self.challenge else {}
 
 
 class Forbidden(ChatError):

@@ -17,6 +17,9 @@ class User:
     oid: str | None = None
     groups: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
+    tenant: str | None = None
+    # The bearer token, where the search checks the user's permissions itself.
+    token: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_signed_in(self) -> bool:

@@ -7,7 +7,7 @@ import hmac
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +22,7 @@ log = logging.getLogger("chat")
 
 # Claims that replace the groups in a token of a user with too many of them.
 OVERAGE_CLAIMS = ("hasgroups", "_claim_names", "groups:src1")
+TENANT_CLAIMS = ("tid", "http://schemas.microsoft.com/identity/claims/tenantid")
 ADMIN_ROLE = "Chat.Admin"  # app role for administrative routes
 LOCAL_OWNER = "local"  # owner of every conversation in single-user mode
 MAX_PRINCIPAL_LENGTH = 32 * 1024  # characters; the platform's own headers are far shorter
@@ -35,6 +36,7 @@ class AccessPolicy:
     sign_in: bool = False  # the platform's sign-in is on
     force_security_filters: bool = True  # every search of a signed-in user is filtered
     single_user: bool = False  # all callers are one person, as on a laptop
+    keeps_tokens: bool = False  # for a search that checks the user's permissions itself
 
     def get_user(self, headers: Mapping[str, str]) -> User:
         """Read the signed-in user, or an anonymous one. Raises BadRequest.
@@ -44,7 +46,9 @@ class AccessPolicy:
         oid = self.get_oid(headers)
         if oid is None:
             return User()
-        return User(oid, *_parse_principal(headers.get("x-ms-client-principal", "")))
+        principal = _parse_principal(headers.get("x-ms-client-principal", ""))
+        user = User(oid, *principal)
+        return replace(user, token=_read_bearer(headers)) if self.keeps_tokens else user
 
     def get_oid(self, headers: Mapping[str, str]) -> str | None:
         """Return the id of the signed-in user, None for an anonymous one."""
@@ -93,8 +97,16 @@ class AccessPolicy:
         )
 
 
-def _parse_principal(principal: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Parse groups and roles from `X-MS-CLIENT-PRINCIPAL`, JSON in base64; empty if malformed.
+def _read_bearer(headers: Mapping[str, str]) -> str:
+    """Return the bearer token of a request; empty without one."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _parse_principal(principal: str) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
+    """Parse groups, roles and tenant from `X-MS-CLIENT-PRINCIPAL`; empty if it is malformed.
+
+    It is JSON in base64.
 
     Raises BadRequest if it is too long: to ignore it would silently remove the user's rights.
     """
@@ -107,11 +119,13 @@ def _parse_principal(principal: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
             log.warning("sign-in: a user has more groups than a token holds, so none is known")
         groups = tuple(claim["val"] for claim in claims if claim["typ"] == "groups")
         role_types = ("roles", document.get("role_typ"))  # the platform may use a longer name
-        return groups, tuple(claim["val"] for claim in claims if claim["typ"] in role_types)
+        roles = tuple(claim["val"] for claim in claims if claim["typ"] in role_types)
+        tenants = (claim["val"] for claim in claims if claim["typ"] in TENANT_CLAIMS)
+        return groups, roles, next(tenants, None)
     except (ValueError, KeyError, TypeError, AttributeError):
         # The value is not logged: it names a person.
         log.warning("sign-in: X-MS-CLIENT-PRINCIPAL cannot be read, so its user has no groups")
-        return (), ()
+        return (), (), None
 
 
 MISSING_KEY_MESSAGE = (
@@ -136,10 +150,8 @@ class ApiKeyPolicy:
         raise Unauthorized(MISSING_KEY_MESSAGE)
 
     def _has_key(self, headers: Mapping[str, str]) -> bool:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        bearer = token.strip() if scheme.lower() == "bearer" else ""
         # Both are compared, in constant time.
-        candidates = (headers.get("api-key", ""), bearer)
+        candidates = (headers.get("api-key", ""), _read_bearer(headers))
         return any([self.key is not None and _is_equal(value, self.key) for value in candidates])
 
 

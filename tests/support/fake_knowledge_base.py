@@ -86,9 +86,9 @@ def planned_query(body: Mapping[str, Any]) -> str:
     return f"planned: {body['messages'][-1]['content'][0]['text']}"
 
 
-def document_elsewhere(name: str, address: str) -> dict[str, Any]:
+def document_elsewhere(name: str, address: str, **more: Any) -> dict[str, Any]:
     """A passage of a source that the service fills itself, with the fields of its index."""
-    return {"uid": name, "snippet": f"The deductible in {name}.", "address": address}
+    return {"uid": name, "snippet": f"The deductible in {name}.", "address": address, **more}
 
 
 def is_message(message: Mapping[str, Any]) -> bool:
@@ -298,6 +298,7 @@ class FakeKnowledgeBase(FakeSearch):
         else:
             key, data = {ADDRESSES[kind]: doc["address"]}, {**doc}
             del data["address"]
+            data = {name: data[name] for name in data if name not in ("oids", "groups")}
         return {
             "type": kind,
             "id": f"r-{doc.get('id') or doc['uid']}",

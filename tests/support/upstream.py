@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl
 
 Writer = asyncio.StreamWriter
 PARAMETERS = {
@@ -299,6 +300,13 @@ async def listen(
         await asyncio.gather(*open_tasks, return_exceptions=True)
 
 
+def parse_body(headers: Mapping[str, str], body: bytes) -> Any:
+    """The JSON of a body, or the fields of a form."""
+    if headers.get("content-type") == "application/x-www-form-urlencoded":
+        return dict(parse_qsl(body.decode(), strict_parsing=True))
+    return json.loads(body) if body else None
+
+
 async def handle_request(
     server: Server, reader: asyncio.StreamReader, writer: Writer, stop: asyncio.Event
 ) -> bool:
@@ -307,7 +315,7 @@ async def handle_request(
     headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in lines)}
     body = await reader.readexactly(int(headers.get("content-length", 0)))
     method, path, _ = start.split()
-    request = RecordedRequest(path, headers, json.loads(body) if body else None, method)
+    request = RecordedRequest(path, headers, parse_body(headers, body), method)
     server.requests.append(request)
     server.order.append(server)
     gone = asyncio.ensure_future(reader.read(1))

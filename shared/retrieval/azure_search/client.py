@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -25,6 +25,7 @@ from shared.domain.errors import BadRequest, Misconfigured, TooManyRequests, Una
 from shared.domain.overrides import Overrides
 
 API_VERSION = "2026-04-01"
+PERMISSIONS_API_VERSION = "2026-10-01"  # the first with a user's token
 T = TypeVar("T")
 SearchClient = AsyncPipelineClient[HttpRequest, AsyncHttpResponse]
 
@@ -51,6 +52,7 @@ class SearchIndex:
     client: SearchClient
     endpoint: str
     name: str
+    user_token: str | None = field(default=None, repr=False)  # if the service checks permissions
 
     async def search(self, query: Mapping[str, Any], seconds: float) -> list[Mapping[str, Any]]:
         """Return the hits for a query. Raises ChatErrors, RankerUnavailable.
@@ -104,15 +106,23 @@ class SearchIndex:
 
     async def _post(self, body: Mapping[str, Any]) -> AsyncHttpResponse:
         path = f"/indexes('{quote(self.name)}')/docs/search.post.search"
-        url = f"{self.endpoint.rstrip('/')}{path}?api-version={API_VERSION}"
-        return await post(self.client, url, body, "application/json;odata.metadata=none")
+        version = API_VERSION if self.user_token is None else PERMISSIONS_API_VERSION
+        url = f"{self.endpoint.rstrip('/')}{path}?api-version={version}"
+        accept = "application/json;odata.metadata=none"
+        return await post(self.client, url, body, accept, self.user_token)
 
 
 async def post(
-    client: SearchClient, url: str, body: Mapping[str, Any], accept: str
+    client: SearchClient,
+    url: str,
+    body: Mapping[str, Any],
+    accept: str,
+    user_token: str | None = None,
 ) -> AsyncHttpResponse:
-    """Send JSON. Raises HttpResponseError for the status of an error."""
+    """Send JSON, in the name of a user. Raises HttpResponseError for the status of an error."""
     headers = {"Accept": accept, "Content-Type": "application/json"}
+    if user_token is not None:
+        headers["x-ms-query-source-authorization"] = user_token
     request = HttpRequest("POST", url, headers=headers, content=to_json(body))
     response = await client.send_request(request)
     response.raise_for_status()

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shared.domain.errors import ChatError, Misconfigured, Unsupported
@@ -31,6 +31,7 @@ from shared.retrieval.azure_search.index_fields import (
     stored_name,
     to_passages,
 )
+from shared.retrieval.azure_search.permissions import FilterPermissions, Permissions, bind
 from shared.retrieval.base import (
     EMPTY_INDEX,
     MAX_IMAGES,
@@ -74,6 +75,7 @@ class AzureSearchRetriever:
     vectorizer: bool = False  # whether the index makes vectors of queries
     semantic_configuration: str | None = None  # None without a ranker
     fetch_image: FetchImage | None = None  # the image of a passage
+    permissions: Permissions = field(default_factory=FilterPermissions)
     name: str = "Azure AI Search"
     passages: int | None = None  # their number, known after `ready`
     now: Callable[[], float] = time.monotonic
@@ -85,9 +87,11 @@ class AzureSearchRetriever:
 
         An empty index is a Misconfigured.
         """
-        await self._search_index(self._build_query(User(), "", UNSET, "text") | {"top": 0})
-        self.passages = await self.index.count(self.fields.id, self.seconds)
-        if not self.passages:
+        query = self._build_query(User(), "", UNSET, "text") | {"top": 0}
+        await self._search_index(self.index, query)
+        count = await self.index.count(self.fields.id, self.seconds)
+        self.passages = count if self.permissions.counts_all else None
+        if self.passages == 0:
             raise Misconfigured(EMPTY_INDEX, cause=EMPTY_INDEX)
 
     def statistics(self) -> IndexStatistics:
@@ -106,15 +110,16 @@ class AzureSearchRetriever:
         mode = self._retrieval_mode(overrides)
         ranked = bool(overrides.semantic_ranker) and self._has_ranker
         request = self._build_query(user, query, overrides, mode)
+        index = await self._open_index(user)
         if mode != "text":
             request["vectorQueries"] = [await self._vector_query(query)]
         try:
             ranking = self._semantic_options(query, overrides) if ranked else {}
-            hits = await self._search_with_filter(request | ranking, user, overrides)
+            hits = await self._search_with_filter(index, request | ranking, user, overrides)
         except RankerUnavailable:
             self._pause_ranker()
             ranked = False
-            hits = await self._search_with_filter(request, user, overrides)
+            hits = await self._search_with_filter(index, request, user, overrides)
         report = SearchReport(
             mode,
             ranked,
@@ -122,12 +127,26 @@ class AzureSearchRetriever:
             has_images=self._has_images,
             has_categories=bool(self.fields.category),
         )
-        return await self._result(hits, overrides, report)
+        return await self._result(user, hits, overrides, report)
+
+    async def _open_index(self, user: User) -> SearchIndex:
+        """The index as a user sees it. Raises ChatErrors without a token that is needed."""
+        return bind(self.index, await self.permissions.find_token(user))
+
+    @property
+    def filter_fields(self) -> IndexFields:
+        """The fields that the app's filter uses."""
+        return self.permissions.filter_fields(self.fields)
 
     async def _result(
-        self, hits: Sequence[Mapping[str, Any]], overrides: Overrides, report: SearchReport
+        self,
+        user: User,
+        hits: Sequence[Mapping[str, Any]],
+        overrides: Overrides,
+        report: SearchReport,
     ) -> SearchResult:
-        results = tuple(distinct([self.fields.to_source(hit) for hit in hits]))
+        visible = self.permissions.visible(user, map(self.fields.to_source, hits))
+        results = tuple(distinct(visible))
         partial = report.reranked and any(source.reranker_score is None for source in results)
         included, excluded = split_by_score(results, overrides, report.reranked)
         sources, image_notes = await self._attach_images(included, hits, overrides)
@@ -157,9 +176,11 @@ class AzureSearchRetriever:
         if self.fields.url:
             return False
         name = stored_name(self.fields, sourcefile)
-        query = filter_by_file(self.fields, user, name, overrides)
+        query = filter_by_file(self.filter_fields, user, name, overrides)
+        query |= {"select": ",".join(self.fields.select_fields()), "top": 1}
         try:
-            return bool(await self._search_index(query | {"select": self.fields.id, "top": 1}))
+            hits = await self._search_index(await self._open_index(user), query)
+            return bool(self.permissions.visible(user, map(self.fields.to_source, hits)))
         except QueryRejected:
             if self.fields.is_own_schema:
                 raise
@@ -174,16 +195,18 @@ class AzureSearchRetriever:
         """
         name = stored_name(self.fields, sourcefile)
         accepted = False
-        for query in file_queries(self.fields, user, name, overrides):
+        index = await self._open_index(user)
+        select = {"select": ",".join(self.fields.select_fields())}
+        for query in file_queries(self.filter_fields, user, name, overrides):
             try:
-                passages = await self._search_file(query, name)
+                passages = await self._search_file(index, query | select, name)
             except QueryRejected:
                 if self.fields.is_own_schema:
                     raise
                 continue
             accepted = True
             if passages:
-                return passages
+                return tuple(self.permissions.visible(user, passages))
         if not accepted:
             raise Unsupported(NOT_BY_NAME)
         return ()
@@ -203,8 +226,9 @@ class AzureSearchRetriever:
         """
         if not self.fields.category or not self.fields.is_own_schema:
             return ()
-        condition = build_filter(self.fields, user, overrides)
-        return await self.index.values(self.fields.category, condition, limit, self.seconds)
+        condition = build_filter(self.filter_fields, user, overrides)
+        index = await self._open_index(user)
+        return await index.values(self.fields.category, condition, limit, self.seconds)
 
     async def _attach_images(
         self, sources: tuple[Source, ...], hits: Sequence[Mapping[str, Any]], overrides: Overrides
@@ -252,7 +276,7 @@ class AzureSearchRetriever:
         images = self.fetch_image is not None and overrides.includes_images
         fields = {
             "search": None if mode == "vectors" else query,
-            "filter": build_filter(self.fields, user, overrides),
+            "filter": build_filter(self.filter_fields, user, overrides),
             "select": ",".join(self.fields.select_fields(images)),
             "top": overrides.top,
         }
@@ -269,21 +293,23 @@ class AzureSearchRetriever:
         }
 
     async def _search_with_filter(
-        self, request: Mapping[str, Any], user: User, overrides: Overrides
+        self, index: SearchIndex, request: Mapping[str, Any], user: User, overrides: Overrides
     ) -> list[Mapping[str, Any]]:
         """The hits. Raises BadRequest if the service rejects the client's filter."""
 
         async def search(changed: Overrides) -> None:
-            condition = build_filter(self.fields, user, changed)
-            await self._search_index({**request, "filter": condition, "top": changed.top})
+            condition = build_filter(self.filter_fields, user, changed)
+            await self._search_index(index, {**request, "filter": condition, "top": changed.top})
 
         async with blame_filter(overrides, search):
-            return await self._search_index(request)
+            return await self._search_index(index, request)
 
-    async def _search_index(self, request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    async def _search_index(
+        self, index: SearchIndex, request: Mapping[str, Any]
+    ) -> list[Mapping[str, Any]]:
         """The hits. If the chunk field is rejected, its alternative name is tried and stored."""
         try:
-            return await self.index.search(request, self.seconds)
+            return await index.search(request, self.seconds)
         except QueryRejected:
             # The name in this request: another request may have replaced the stored one meanwhile.
             selected = request["select"].split(",")
@@ -295,30 +321,30 @@ class AzureSearchRetriever:
             select = [other if field == name else field for field in selected]
             with suppress(QueryRejected):
                 alternative = {**request, "select": ",".join(select)}
-                hits = await self.index.search(alternative, self.seconds)
+                hits = await index.search(alternative, self.seconds)
                 self.fields = replace(self.fields, chunk=other)
                 return hits
             raise
 
-    async def _search_file(self, query: Query, name: str) -> tuple[Source, ...]:
+    async def _search_file(self, index: SearchIndex, query: Query, name: str) -> tuple[Source, ...]:
         """Return the passages of a file among the hits.
 
         The first page has the best hits: if none is of the file, the others are not read.
         """
-        hits = await self._search_index(query)
+        hits = await self._search_index(index, query)
         passages = to_passages(self.fields, hits, name)
         if not passages or len(hits) < PAGE_SIZE:
             return passages
         try:
-            hits = await self._all_pages(query | {"orderby": self.fields.id})
+            hits = await self._all_pages(index, query | {"orderby": self.fields.id})
         except QueryRejected:  # the key of another tool's index need not be sortable
-            hits = await self._all_pages(query)
+            hits = await self._all_pages(index, query)
         return await asyncio.to_thread(to_passages, self.fields, hits, name)
 
-    async def _all_pages(self, query: Query) -> list[Mapping[str, Any]]:
+    async def _all_pages(self, index: SearchIndex, query: Query) -> list[Mapping[str, Any]]:
         hits: list[Mapping[str, Any]] = []
         while True:
-            page = await self._search_index(query | {"skip": len(hits)})
+            page = await self._search_index(index, query | {"skip": len(hits)})
             hits += page
             if len(page) < PAGE_SIZE:
                 return hits

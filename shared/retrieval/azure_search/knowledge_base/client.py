@@ -28,13 +28,18 @@ class KnowledgeBase:
     endpoint: str
     name: str
 
-    async def retrieve(self, body: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
-        """Return the response, also a partial one. Raises ChatErrors."""
+    async def retrieve(
+        self, body: Mapping[str, Any], seconds: float, user_token: str | None = None
+    ) -> Mapping[str, Any]:
+        """Return the response, also a partial one. Raises ChatErrors.
+
+        With `user_token` the service returns what this user may see.
+        """
         path = f"/knowledgebases('{quote(self.name)}')/retrieve?api-version={API_VERSION}"
         url = f"{self.endpoint.rstrip('/')}{path}"
         with errors.map_errors("knowledge base", partial(map_status, self.name)):
             async with asyncio.timeout(seconds):
-                response = await client.post(self.client, url, body, "application/json")
+                response = await client.post(self.client, url, body, "application/json", user_token)
                 with errors.map_malformed_response():
                     return dict(response.json())
 

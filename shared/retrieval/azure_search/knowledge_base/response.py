@@ -9,7 +9,7 @@ from typing import Any
 
 from shared.domain.events import Source
 from shared.retrieval.azure_search.index_fields import IndexFields
-from shared.retrieval.azure_search.knowledge_base.passages import to_source
+from shared.retrieval.azure_search.knowledge_base.passages import ADDRESSES, to_source
 
 FAILED = "The knowledge source {} failed: its passages are missing."
 NO_ROOM = "The knowledge base found passages, and none had room in its response."
@@ -26,10 +26,17 @@ log = logging.getLogger("chat")
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeResponse:
-    """The passages of a knowledge base, the best first, and its steps."""
+    """The passages of a knowledge base and its steps."""
 
-    sources: tuple[Source, ...]
+    indexed: Sequence[Source]  # of indexes with the fields of the settings
+    others: Sequence[Source]
     activity: Sequence[Mapping[str, Any]]
+
+    @property
+    def sources(self) -> list[Source]:
+        """All passages, the best first."""
+        passages = [*self.indexed, *self.others]
+        return sorted(passages, key=lambda source: source.reranker_score or 0, reverse=True)
 
     def props(self) -> dict[str, Any]:
         """Return the queries that were run, and the tokens that were used."""
@@ -83,6 +90,7 @@ def parse_response(
     others = {each.get("knowledgeSourceName") for each in steps} - {None, *names, *known}
     if others:
         log.warning("search: the knowledge base has a source that is not in the settings")
-    sources = [to_source(fields, reference) for reference in own]
-    sources.sort(key=lambda source: source.reranker_score or 0, reverse=True)
-    return KnowledgeResponse(tuple(sources), activity)
+    passages: dict[bool, list[Source]] = {True: [], False: []}
+    for reference in own:
+        passages[reference["type"] in ADDRESSES].append(to_source(fields, reference))
+    return KnowledgeResponse(passages[False], passages[True], activity)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -93,7 +93,9 @@ class KnowledgeBaseRetriever:
         names = {source.name for source in self._searched_sources(overrides)}
         with map_errors(), map_malformed_response():
             known = {source.name for source in self.sources}
-            return parse_response(reply, names, self.index.fields, known)
+            response = parse_response(reply, names, self.index.fields, known)
+        indexed = self.index.permissions.visible(user, response.indexed)
+        return replace(response, indexed=indexed)
 
     def _searched_sources(self, overrides: Overrides) -> tuple[KnowledgeSource, ...]:
         """The sources to which the conditions of a search can be applied."""
@@ -102,10 +104,11 @@ class KnowledgeBaseRetriever:
 
     async def _ask(self, user: User, question: Mapping[str, Any], overrides: Overrides) -> Any:
         request = {**question, **self._build_options(user, overrides)}
-        return await self.base.retrieve(request, self.seconds)
+        token = await self.index.permissions.find_token(user)
+        return await self.base.retrieve(request, self.seconds, token)
 
     def _build_options(self, user: User, overrides: Overrides) -> dict[str, Any]:
-        condition = build_filter(self.index.fields, user, overrides)
+        condition = build_filter(self.index.filter_fields, user, overrides)
         options = {
             "includeReferences": True,
             "includeReferenceSourceData": True,

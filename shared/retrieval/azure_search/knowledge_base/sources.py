@@ -21,3 +21,8 @@ class KnowledgeSource(BaseModel, frozen=True, extra="forbid"):
     def is_index(self) -> bool:
         """Whether it is an index with the fields of the settings: only that can be filtered."""
         return self.kind == "searchIndex"
+
+    @property
+    def has_permissions(self) -> bool:
+        """Whether the service can check permissions of its documents by a user's token."""
+        return self.kind not in ("file", "indexedSql")
