@@ -38,6 +38,9 @@ OTHER_FOLDER = (
     "{index} was made from {previous}: its remaining passages are found, but\n"
     "their files cannot be opened any more. --prune removes them."
 )
+INDEXER_WITHOUT_PERMISSIONS = (
+    "--indexer cannot write the permissions that AZURE_SEARCH_PERMISSIONS=user-token needs"
+)
 OTHER_SCHEMA = (
     "AZURE_SEARCH_FIELDS is for an index made elsewhere, which is read and never written: name "
     "another AZURE_SEARCH_INDEX, and leave the fields out"
@@ -202,12 +205,14 @@ def build_azure_search_writer(
     from ingest.targets.azure_search import writer
     from ingest.targets.azure_search.blob_upload import make_uploader
     from ingest.targets.azure_search.retry import RetryPolicy
+    from shared.retrieval.azure_search.client import API_VERSION, PERMISSIONS_API_VERSION
 
     settings = clients.settings
     index_spec = build_index_spec(settings, dimensions, options)
     retry_policy = RetryPolicy(role_wait=options.roles, notify=tqdm.write)
     (endpoint,) = configuration.require_settings(settings, "AZURE_SEARCH_ENDPOINT")
-    search = writer.make_clients(endpoint, index_spec.index, clients.identity)
+    version = PERMISSIONS_API_VERSION if index_spec.checks_permissions else API_VERSION
+    search = writer.make_clients(endpoint, index_spec.index, clients.identity, version)
     make_writer = partial(
         writer.AzureSearchWriter, search, index_spec, retry_policy, restricted=restricted
     )
@@ -245,7 +250,10 @@ def build_index_spec(settings: Settings, dimensions: int, options: IngestOptions
     vectorizer = None
     if settings.azure_search_vectorizer and endpoint and deployment:
         vectorizer = Vectorizer(endpoint, deployment, options.embedding_model or deployment)
-    return IndexSpec(index, fields, dimensions or None, vectorizer)
+    by_token = settings.azure_search_permissions == "user-token"
+    if by_token and options.indexer:
+        raise SettingsError((INDEXER_WITHOUT_PERMISSIONS,))
+    return IndexSpec(index, fields, dimensions or None, vectorizer, checks_permissions=by_token)
 
 
 async def check_restricted_files(

@@ -14,7 +14,7 @@ from scripts.certificates import untrusted_message
 from scripts.commands import report
 from scripts.existing_resources import ResourceManagerError, prepare_existing_resources
 from scripts.knowledge_base import prepare_knowledge_base
-from scripts.local_settings import AZD_OUTPUTS, write_local_settings
+from scripts.local_settings import AZD_OUTPUTS, app_settings, write_local_settings
 from scripts.samples import WAIT_POLICY, SamplesError, WaitPolicy, prepare_samples
 from scripts.switches import EXISTING_SEARCH, is_off
 from shared import settings as configuration
@@ -24,6 +24,8 @@ from shared.settings import Settings, SettingsError
 from shared.telemetry.access_log import quiet_libraries
 
 ROOT = Path(__file__).parent.parent
+# Settings of AZURE_APP_SETTINGS that decide how the index is written.
+INDEX_SETTINGS = ("AZURE_SEARCH_PERMISSIONS",)
 REQUIRED_OUTPUTS = (
     "AZURE_SEARCH_ENDPOINT",
     "AZURE_SEARCH_INDEX",
@@ -94,7 +96,10 @@ def read_azd_settings(environment: Mapping[str, str]) -> Settings:
     """
     if missing := [name for name in REQUIRED_OUTPUTS if not environment.get(name, "").strip()]:
         raise SettingsError((MISSING_MESSAGE.format(names=", ".join(missing)),))
-    return configuration.read_settings({name: environment.get(name, "") for name in AZD_OUTPUTS})
+    values = {name: environment.get(name, "") for name in AZD_OUTPUTS}
+    own = app_settings(environment)
+    values |= {name: own[name] for name in INDEX_SETTINGS if name in own}
+    return configuration.read_settings(values)
 
 
 def certificate_help(error: BaseException) -> list[str]:

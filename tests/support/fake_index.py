@@ -12,11 +12,14 @@ Json = dict[str, Any]
 
 ATTRIBUTES = ("key", "retrievable", "searchable", "filterable", "sortable", "facetable")
 FIELD = {*ATTRIBUTES, "name", "type", "stored", "analyzer", "dimensions", "vectorSearchProfile"}
+FIELD |= {"permissionFilter"}
 INDEX = {"name", "fields", "semantic", "vectorSearch", "scoringProfiles", "@odata.etag"}
+INDEX |= {"permissionFilterOption"}
 ANALYZERS = {"standard.lucene", "simple", "keyword", "en.lucene"}
 TYPES = {"Edm.String", "Collection(Edm.String)", "Collection(Edm.Single)", "Edm.Int32"}
 KEY = re.compile(r"[A-Za-z0-9=-][A-Za-z0-9_=-]{0,1023}")  # not `_` at first
 TERM = re.compile(r"(\w+) (eq|ne|gt) (?:(null)|'((?:[^']|'')*)')")
+NOT_FOR_ALL = re.compile(r"not (\w+)/any\(o: o eq 'all'\)")
 ANY = re.compile(r"\((\w+)/any\(\)(?: or (\w+)/any\(\))?\)")  # lists that are not empty
 
 
@@ -142,6 +145,10 @@ class FakeIndex:
 
     def term(self, text: str) -> Callable[[Json], bool]:
         """Returns the predicate of one term of a filter."""
+        if match := NOT_FOR_ALL.fullmatch(text):
+            name = match[1]
+            require(self.field(name)["filterable"], f"no filter: {text}")
+            return lambda doc: "all" not in doc[name]
         if match := ANY.fullmatch(text):
             lists = [self.field(name) for name in match.groups() if name]
             require(

@@ -299,6 +299,14 @@ def test_local_settings_do_not_affect_the_index(cloud: Cloud) -> None:
     assert all(document["embedding"] for document in cloud.documents.values())
 
 
+def test_permissions_of_the_app_reach_the_index(cloud: Cloud) -> None:
+    done = cloud.hook(AZURE_APP_SETTINGS='{"AZURE_SEARCH_PERMISSIONS": "user-token"}')
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert cloud.search.indexes["docs"].definition["permissionFilterOption"] == "enabled"
+    assert all(document["oids"] == ["all"] for document in cloud.documents.values())
+
+
 def test_azd_runs_the_tested_file(cloud: Cloud) -> None:
     done = subprocess.run(
         [sys.executable, str(cloud.project / "scripts" / "postprovision.py")],

@@ -13,6 +13,7 @@ from azure.search.documents.models import IndexAction, IndexDocumentsBatch, Inde
 from ingest.concurrency import for_each_concurrently
 from ingest.splitting.passages import Passage
 from ingest.targets.azure_search.index_update import FINGERPRINT
+from ingest.targets.azure_search.permissions import ELEVATED_READ
 from ingest.targets.azure_search.retry import PartialFailure, RetryPolicy
 from ingest.targets.index_writer import Document, DocumentRejected
 from shared.retrieval.azure_search.index_fields import IndexFields, quote
@@ -34,6 +35,7 @@ class SearchDocuments:
     client: SearchClient
     fields: IndexFields
     retry_policy: RetryPolicy
+    checks_permissions: bool = False  # whether the service does, which hides passages
 
     async def query(self, condition: str, *select: str) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the documents that match `condition`, paged by key, as $skip is limited.
@@ -53,7 +55,12 @@ class SearchDocuments:
 
     async def _fetch_page(self, condition: str, select: list[str]) -> list[dict[str, Any]]:
         results = await self.client.search(
-            "*", filter=condition, select=select, order_by=[self.fields.id], top=PAGE_SIZE
+            "*",
+            filter=condition,
+            select=select,
+            order_by=[self.fields.id],
+            top=PAGE_SIZE,
+            headers=ELEVATED_READ if self.checks_permissions else {},
         )
         return [{name: row[name] for name in select} async for row in results]
 

@@ -10,6 +10,7 @@ from azure.search.documents.indexes import models
 from azure.search.documents.indexes.aio import SearchIndexClient
 from azure.search.documents.indexes.models import SearchField, SearchIndex
 
+from ingest.targets.azure_search.permissions import add_permissions, check_permissions
 from ingest.targets.azure_search.retry import RetryPolicy
 from ingest.targets.index_writer import IndexUnavailable
 from shared.retrieval.azure_search.index_fields import IndexFields
@@ -43,10 +44,11 @@ class IndexSpec:
     fields: IndexFields
     dimensions: int | None = None  # None without vectors
     vectorizer: Vectorizer | None = None
+    checks_permissions: bool = False  # whether the service checks them itself
 
 
 def build_index(index_spec: IndexSpec) -> SearchIndex:
-    return SearchIndex(
+    index = SearchIndex(
         name=index_spec.index,
         fields=[*_plain_fields(index_spec.fields), *_vector_fields(index_spec)],
         semantic_search=models.SemanticSearch(
@@ -54,6 +56,9 @@ def build_index(index_spec: IndexSpec) -> SearchIndex:
         ),
         vector_search=_vector_search(index_spec) if index_spec.dimensions else None,
     )
+    if index_spec.checks_permissions:
+        add_permissions(index, index_spec.fields)
+    return index
 
 
 def _plain_fields(names: IndexFields) -> list[SearchField]:
@@ -219,6 +224,7 @@ def _check_fields(existing: SearchIndex, ours: SearchIndex) -> None:
     for field in ours.fields:
         if field.name in fields:
             _check_field(existing.name, fields[field.name], field)
+            check_permissions(existing.name, fields[field.name], field)
 
 
 def _check_field(index: str, existing: SearchField, ours: SearchField) -> None:

@@ -19,6 +19,7 @@ from ingest.targets.azure_search import index_update
 from ingest.targets.azure_search.blob_upload import BlobUploader
 from ingest.targets.azure_search.documents import SearchDocuments, upload_actions
 from ingest.targets.azure_search.index_update import FINGERPRINT, OTHER_INDEX, IndexSpec
+from ingest.targets.azure_search.permissions import restricted_filter, with_readers
 from ingest.targets.azure_search.retry import RetryPolicy
 from ingest.targets.index_writer import UNFINISHED, Document, IndexUnavailable
 from shared.domain.events import decode_path, encode_path
@@ -142,13 +143,18 @@ class AzureSearchWriter:
         filters = [f"{name}/any()" for name in (names.oids, names.groups) if name in existing]
         if not filters or not {names.id, names.sourcefile} <= existing:
             return set()
-        rows = self._documents.query(f"({' or '.join(filters)})", names.sourcefile)
+        condition = f"({' or '.join(filters)})"
+        if self.index_spec.checks_permissions:
+            condition = restricted_filter(names)
+        rows = self._documents.query(condition, names.sourcefile)
         return {decode_path(row[names.sourcefile] or "") async for row in rows}
 
     async def put(self, document: Document, path: Path) -> None:
         """Replace all passages of a file; `path` is not read. Raises DocumentRejected."""
         if not document.passages:
             return await self.remove(document.name)
+        if self.index_spec.checks_permissions:
+            document = with_readers(document)
         images = self.store_image is not None
         actions = upload_actions(document, self._fields, images, self.has_vectors)
         first = next(actions)
@@ -195,7 +201,12 @@ class AzureSearchWriter:
 
     @property
     def _documents(self) -> SearchDocuments:
-        return SearchDocuments(self.clients.documents, self._fields, self.retry_policy)
+        return SearchDocuments(
+            self.clients.documents,
+            self._fields,
+            self.retry_policy,
+            self.index_spec.checks_permissions,
+        )
 
     async def _read_marks(self, name: str) -> dict[str, str | None]:
         """The mark of each passage of a file in the index, by the passage's key."""
