@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set",
         action="append",
         default=[],
-        type=_setting,
+        type=parse_setting,
         metavar="NAME=VALUE",
         help="a setting of the app of this folder",
     )
@@ -158,7 +158,8 @@ def _format_setting(name: str, value: str) -> str:
     return f"{name}={'...' if is_secret or name not in types else value}"
 
 
-def _setting(text: str) -> tuple[str, str]:
+def parse_setting(text: str) -> tuple[str, str]:
+    """Parse `NAME=VALUE`. Raises ArgumentTypeError."""
     name, separator, value = text.partition("=")
     if not (name and separator):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")

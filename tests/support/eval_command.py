@@ -63,8 +63,12 @@ def fake_app() -> Iterator[tuple[str, type[FakeApp]]]:
 
 
 def start(*options: str, **variables: str) -> subprocess.Popen[str]:
+    return start_part("run", *options, **variables)
+
+
+def start_part(part: str, *options: str, **variables: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "evals", "run", *options],
+        [sys.executable, "-m", "evals", part, *options],
         cwd=app_copy(),
         env={**os.environ, **variables},
         stdout=subprocess.PIPE,
@@ -74,7 +78,11 @@ def start(*options: str, **variables: str) -> subprocess.Popen[str]:
 
 
 def run(*options: str, **variables: str) -> tuple[int, str]:
-    process = start(*options, **variables)
+    return run_part("run", *options, **variables)
+
+
+def run_part(part: str, *options: str, **variables: str) -> tuple[int, str]:
+    process = start_part(part, *options, **variables)
     output, _ = process.communicate(timeout=SECONDS)
     return process.returncode, output
 
