@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.serving.replies import REWRITE_TOKENS, TOKENS
-from bench.serving.targets import CHAT, HYBRID, RESPONSES, TEXT, Target
+from bench.serving.targets import CHAT, HYBRID, KNOWLEDGE, RESPONSES, TEXT, Target
 
 # Seconds: before a search or an embedding, before the first token, between two tokens.
 NO_DELAY = {"search": 0.0, "first_token": 0.0, "token": 0.0}
@@ -88,6 +88,9 @@ QUICK = (
     Case("10 ms a token, 50 at once", 50, 50, AZURE_DELAY),
 )
 HISTORY = {"messages": [*FIRST_TURN, QUESTION]}
+KNOWLEDGE_BASE = Case(
+    "a knowledge base, 50 at once", 50, 200, NO_DELAY, variant=KNOWLEDGE, only_app=True
+)
 FULL = (
     *QUICK,
     Case("10 at once", 10, 100, NO_DELAY),
@@ -116,6 +119,7 @@ FULL = (
     Case("Responses, not streamed", 10, 100, NO_DELAY, "/v1/responses", INPUT, only_app=True),
     Case("AOG", 10, 100, NO_DELAY, "/aog/v0.2/services/chat", STREAM, only_app=True),
     Case("a model with Responses, 10 at once", 10, 100, NO_DELAY, variant=RESPONSES, only_app=True),
+    KNOWLEDGE_BASE,
     Case("OpenSearch", 10, 100, NO_DELAY, "/docs/_search", OPENSEARCH, only_app=True),
     Case("MCP ask", 50, 200, NO_DELAY, "/mcp", MCP["ask"], only_app=True, tokens=2 * TOKENS),
     Case("MCP search", 50, 200, NO_DELAY, "/mcp", MCP["search"], only_app=True, tokens=0),

@@ -28,11 +28,13 @@ from bench.serving.requests import (
     KEY,
     MODELS_PATH,
     RESPONSES_PATH,
+    RETRIEVE_PATH,
     SEARCH_PATH,
     Rejected,
     check_chat,
     check_embeddings,
     check_responses,
+    check_retrieve,
     check_search,
     require,
 )
@@ -108,6 +110,10 @@ class Connection(asyncio.Protocol):
         """Answer with the passages."""
         self.write_later(self.delays.search, replies.search_reply(body))
 
+    def retrieve(self, body: dict[str, Any]) -> None:
+        """Answer with the passages of a knowledge base."""
+        self.write_later(self.delays.search, replies.retrieve_reply(body))
+
     def embed(self, body: Mapping[str, Any]) -> None:
         """Answer with a vector."""
         reply = replies.EMBEDDING_REPLIES[body.get("encoding_format", "float")]
@@ -161,6 +167,7 @@ class IdentityConnection(Connection):
 Service = tuple[Callable[[Any], None], Callable[[Connection, Any], None]]
 SERVICES: Mapping[str, Service] = {
     SEARCH_PATH: (check_search, Connection.search),
+    RETRIEVE_PATH: (check_retrieve, Connection.retrieve),
     CHAT_PATH: (check_chat, Connection.chat),
     RESPONSES_PATH: (check_responses, Connection.respond_at_once),
     EMBEDDINGS_PATH: (check_embeddings, Connection.embed),

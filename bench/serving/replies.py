@@ -195,6 +195,32 @@ def search_reply(body: dict[str, Any]) -> bytes:
     return json_reply({"@odata.context": "https://search/$metadata#docs", **count, "value": hits})
 
 
+def retrieve_reply(body: dict[str, Any]) -> bytes:
+    """The passages of a knowledge base: twice, as text and as data, as the service sends them."""
+    passages = [{name: each[name] for name in FIELDS} for each in PASSAGES]
+    texts = [{"ref_id": place, **passage} for place, passage in enumerate(passages)]
+    query = body["intents"][0]["search"]
+    search = {"type": "searchIndex", "id": 1, "knowledgeSourceName": "docs", "count": len(texts)}
+    activity = [
+        {**search, "elapsedMs": 310, "searchIndexArguments": {"search": query, "filter": None}},
+        {"type": "agenticReasoning", "id": 2, "reasoningTokens": 4096},
+    ]
+    references = [
+        {
+            "type": "searchIndex",
+            "id": str(place),
+            "activitySource": 1,
+            "docKey": passage["id"],
+            "sourceData": passage,
+            "rerankerScore": 3.0 - place / 10,
+        }
+        for place, passage in enumerate(passages)
+    ]
+    content = [{"type": "text", "text": json.dumps(texts)}]
+    response = [{"role": "assistant", "content": content}]
+    return json_reply({"response": response, "activity": activity, "references": references})
+
+
 VECTOR = [0.03125 * (number % 7 - 3) + number / 65536 for number in range(DIMENSIONS)]
 
 

@@ -72,6 +72,7 @@ COMPARISONS = tuple(
     for case, name, base_case in (
         ("hybrid, 50 at once", "text", "50 at once"),
         ("a model with Responses, 10 at once", "chat completions", "10 at once"),
+        ("a knowledge base, 50 at once", "a search", "50 at once"),
         ("Responses", "chat completions", "OpenAI"),
         ("Responses, not streamed", "chat completions", "OpenAI, not streamed"),
         ("MCP ask", "/chat", "not streamed, 50 at once"),

@@ -8,6 +8,7 @@ from typing import Any
 from bench.serving import replies
 
 SEARCH_PATH = "/indexes('docs')/docs/search.post.search?api-version=2026-04-01"
+RETRIEVE_PATH = "/knowledgebases('docs')/retrieve?api-version=2026-10-01"
 CHAT_PATH, EMBEDDINGS_PATH = "/openai/v1/chat/completions", "/openai/v1/embeddings"
 RESPONSES_PATH, MODELS_PATH = "/openai/v1/responses", "/openai/v1/models"
 KEY = "key-of-the-bench"
@@ -39,6 +40,16 @@ def check_search(body: Mapping[str, Any]) -> None:
         numbers = {type(number) for number in query["vector"]}
         require(len(query["vector"]) == replies.DIMENSIONS, "dimensions")
         require(numbers <= {int, float}, "vector of other things than numbers")
+
+
+def check_retrieve(body: Mapping[str, Any]) -> None:
+    """Raise Rejected for a body that the knowledge base does not accept."""
+    (intent,) = body["intents"]
+    (source,) = body["knowledgeSourceParams"]
+    require(intent["type"] == "semantic" and intent["search"], "no query")
+    require(source["kind"] == "searchIndex", "kind of the source")
+    require(source["knowledgeSourceName"] == "docs", "name of the source")
+    require(source["includeReferenceSourceData"] is True, "no data of the references")
 
 
 def check_chat(body: Mapping[str, Any]) -> None:

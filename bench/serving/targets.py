@@ -22,9 +22,10 @@ from bench.serving.processes import (
 CHAT = {"messages": [{"role": "user", "content": "How many days may I carry over?"}]}
 RAW, SDKS, APP = "raw relay", "SDKs as usual", "this app"
 BASELINES = {RAW: "raw_relay", SDKS: "sdk_relay"}
-# What a server uses: a text search and chat completions, a search by vectors too, or a model with
-# the Responses API.
+# What a server uses: a text search and chat completions, a search by vectors too, a model with the
+# Responses API, or a knowledge base.
 TEXT, HYBRID, RESPONSES = "text", "hybrid", "responses"
+KNOWLEDGE = "knowledge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +71,16 @@ class Target:
 def list_servers(fakes: Fakes, checkouts: Sequence[Path], folder: Path) -> list[Server]:
     """The baselines, and the app in each checkout: of each variant, as far as they have it."""
     servers = []
-    for variant in (TEXT, HYBRID, RESPONSES):
+    for variant in (TEXT, HYBRID, RESPONSES, KNOWLEDGE):
         settings = fakes.baseline_settings(variant == HYBRID)
-        for name, module in BASELINES.items() if variant != RESPONSES else ():
+        for name, module in BASELINES.items() if variant in (TEXT, HYBRID) else ():
             log, command = folder / f"{module}-{variant}.log", ["-m", f"bench.serving.{module}"]
             servers.append(Server(name, command, ROOT, settings, log, variant))
         settings = fakes.app_settings(variant == HYBRID)
         if variant == RESPONSES:
             settings["CHAT_MODEL_API"] = "responses"
+        if variant == KNOWLEDGE:
+            settings["AZURE_SEARCH_KNOWLEDGE_BASE"] = "docs"
         for number, checkout in enumerate(checkouts):
             command = ["dev_server.py"]
             copy = copy_app(checkout, folder / f"app-{number}-{variant}")
