@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("variants", nargs="+", type=parse_variant, metavar='"NAME SETTING=VALUE"')
     parser.add_argument("--questions", type=Path, default=SAMPLE_QUESTIONS, metavar="FILE")
-    parser.add_argument("--at-once", type=int, default=8, metavar="N", help="default: 8")
+    parser.add_argument(
+        "--at-once", type=evaluate.parse_positive, default=8, metavar="N", help="default: 8"
+    )
     parser.add_argument("--judge", metavar="NAME", help="a model that judges the answers")
 
 

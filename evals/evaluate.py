@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--run", metavar="NAME", help="name a run, or continue the one of the name")
     parser.add_argument("--before", metavar="NAME", help="a run to compare with")
-    parser.add_argument("--at-once", type=_positive, default=8, metavar="N", help="default: 8")
+    parser.add_argument("--at-once", type=parse_positive, default=8, metavar="N", help="default: 8")
     parser.add_argument("--judge", metavar="NAME", help="a model that judges the answers")
     parser.add_argument("--rules", type=Path, default=RULES, metavar="FILE", help="of the gate")
     parser.add_argument("--gate", action="store_true", help="fail if the run breaks a rule")
@@ -166,7 +166,8 @@ def parse_setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _positive(text: str) -> int:
+def parse_positive(text: str) -> int:
+    """Parse a whole number from 1. Raises ArgumentTypeError."""
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
     return int(text)

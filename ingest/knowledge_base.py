@@ -64,6 +64,8 @@ async def run(removes: bool, model_name: str | None, settings: Settings) -> list
     from shared.retrieval.azure_search.index_fields import IndexFields
     from shared.retrieval.azure_search.knowledge_base.client import API_VERSION
 
+    if removes:  # whatever the effort is
+        settings = settings.model_copy(update={"azure_search_knowledge_effort": None})
     definition = read_definition(settings, model_name)
     async with open_service(settings, definition.index, API_VERSION) as (clients, search):
         if removes:

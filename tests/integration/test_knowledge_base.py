@@ -244,6 +244,12 @@ FAULTS: list[Any] = [
     pytest.param([json_response(7)], 503, 1, id="a 200 of another shape"),
     pytest.param([json_response({"activity": [], "references": [7]})], 503, 1, id="a number"),
     pytest.param([json_response({"activity": []})], 503, 1, id="no references"),
+    pytest.param(
+        [json_response({"activity": [{"reasoningTokens": "x"}], "references": []})],
+        503,
+        1,
+        id="tokens that are no number",
+    ),
     pytest.param([[Exchange.stall]], 504, 1, id="stall"),
 ]
 

@@ -106,10 +106,13 @@ def test_effort_that_plans_has_the_model_of_the_answers(
     home: Path, service: FakeKnowledgeBase
 ) -> None:
     created = run(home, service, "--model", "gpt-5.4-mini", **PLANNING)
+    made = dict(definitions(service))
 
     assert (created.returncode, created.stderr) == (0, "")
     assert "with the effort low." in created.stdout
-    base = definitions(service)[BASE]
+    removed = run(home, service, "--remove", AZURE_SEARCH_KNOWLEDGE_EFFORT="low")
+    base = made[BASE]
+    assert removed.returncode == 0
     assert base["retrievalReasoningEffort"] == {"kind": "low"}
     (model,) = base["models"]
     assert model == {

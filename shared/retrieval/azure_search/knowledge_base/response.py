@@ -31,6 +31,8 @@ class KnowledgeResponse:
     indexed: Sequence[Source]  # of indexes with the fields of the settings
     others: Sequence[Source]
     activity: Sequence[Mapping[str, Any]]
+    tokens: Mapping[str, int]  # the sum of each kind: the service's, and those of the base's model
+    has_references: bool
 
     @property
     def sources(self) -> list[Source]:
@@ -50,22 +52,14 @@ class KnowledgeResponse:
             for each in self.activity
             if "knowledgeSourceName" in each
         ]
-        return {"queries": queries, "tokens": self.tokens()}
-
-    def tokens(self) -> dict[str, int]:
-        """Return the sum of each kind of tokens: the service's, and those of the base's model."""
-        sums = {
-            name: sum(each.get(field) or 0 for each in self.activity)
-            for name, field in TOKENS.items()
-        }
-        return {name: number for name, number in sums.items() if number}
+        return {"queries": queries, "tokens": self.tokens}
 
     def notes(self) -> Iterator[str]:
         """Yield sentences about what is missing."""
         for each in self.activity:
             if each.get("error"):
                 yield FAILED.format(each.get("knowledgeSourceName"))
-        if not self.sources and any(each.get("count") for each in self.activity):
+        if not self.has_references and any(each.get("count") for each in self.activity):
             yield NO_ROOM
 
 
@@ -77,10 +71,9 @@ def parse_response(
 ) -> KnowledgeResponse:
     """Read a response, with the passages of the named sources alone.
 
-    A base may have other sources, whose passages no filter of the app restricts; of those that are
-    not `known` either, a line of the log says so. Raises
-    Misconfigured if a passage lacks a field, and what malformed JSON does: AttributeError,
-    LookupError, TypeError, ValueError.
+    A base may have other sources, whose passages no filter of the app restricts. A line of the log
+    names the mistake if one is not `known` either. Raises Misconfigured if a passage lacks a field,
+    and what malformed JSON does: AttributeError, LookupError, TypeError, ValueError.
     """
     steps = response["activity"]
     activity = [each for each in steps if each.get("knowledgeSourceName") in (None, *names)]
@@ -93,4 +86,14 @@ def parse_response(
     passages: dict[bool, list[Source]] = {True: [], False: []}
     for reference in own:
         passages[reference["type"] in ADDRESSES].append(to_source(fields, reference))
-    return KnowledgeResponse(passages[False], passages[True], activity)
+    for each in passages.values():
+        each.sort(key=lambda source: source.reranker_score or 0, reverse=True)
+    return KnowledgeResponse(
+        passages[False], passages[True], activity, count_tokens(activity), bool(own)
+    )
+
+
+def count_tokens(activity: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the sum of each kind of tokens that an activity has."""
+    sums = {name: sum(each.get(field) or 0 for each in activity) for name, field in TOKENS.items()}
+    return {name: number for name, number in sums.items() if number}

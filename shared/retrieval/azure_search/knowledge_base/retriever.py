@@ -29,8 +29,8 @@ from shared.retrieval.base import (
 
 MAX_OUTPUT_TOKENS = 10_000  # of the passages in one response
 MAX_SCORE = 4  # of the semantic ranker
-# Options of a search that a knowledge base does not have.
 NO_FILTER = "The knowledge source {} was left out: it has no categories and no filter."
+# Options of a search that a knowledge base does not have.
 UNAVAILABLE = ("retrieval_mode", "minimum_search_score", "semantic_captions")
 
 
@@ -81,7 +81,7 @@ class KnowledgeBaseRetriever:
             *report.notes(overrides),
             *response.notes(),
         )
-        return SearchResult(sources, props, notes, excluded, tokens=response.tokens())
+        return SearchResult(sources, props, notes, excluded, tokens=response.tokens)
 
     async def _retrieve(
         self, user: User, question: Mapping[str, Any], overrides: Overrides
