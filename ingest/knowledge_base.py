@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ingest.cli import run_command
 from shared.bootstrap.search import make_knowledge_base_retriever
+from shared.domain.errors import ChatError
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.settings import Settings, SettingsError, require_settings
@@ -24,6 +25,11 @@ if TYPE_CHECKING:  # these import the Azure SDKs
     from ingest.targets.azure_search.knowledge_base import Definition
 
 SEVERAL = "AZURE_SEARCH_KNOWLEDGE_SOURCES has several: this command makes one"
+OTHER_KIND = "AZURE_SEARCH_KNOWLEDGE_SOURCES has another kind: this command makes a searchIndex"
+NOT_ANSWERED = (
+    "It was asked a question and did not answer: {cause}. A new role takes some minutes to act; "
+    "`make knowledge-base` asks again."
+)
 NO_VECTORIZER = (
     "Its vectors are not used: a knowledge base needs a vectorizer in the index "
     "(AZURE_SEARCH_VECTORIZER)."
@@ -44,6 +50,8 @@ def read_definition(settings: Settings, model_name: str | None) -> Definition:
     sources = settings.azure_search_knowledge_sources
     if len(sources) > 1:
         raise SettingsError((SEVERAL,))
+    if not all(source.is_index for source in sources):
+        raise SettingsError((OTHER_KIND,))
     source = sources[0].name if sources else index
     effort = settings.azure_search_knowledge_effort
     if effort in (None, "minimal"):
@@ -54,20 +62,21 @@ def read_definition(settings: Settings, model_name: str | None) -> Definition:
     return Definition(base, source, index, effort, model)
 
 
-async def run(removes: bool, model_name: str | None, settings: Settings) -> list[str]:
+async def run(
+    removes: bool, model_name: str | None, settings: Settings, must_answer: bool = True
+) -> list[str]:
     """Create the base and ask it a question, or remove it. Return the lines to print.
 
-    Raises HANDLED_ERRORS.
+    Raises HANDLED_ERRORS; those of the question only if it must be answered.
     """
     from ingest.targets.azure_search import knowledge_base
     from ingest.targets.azure_search.service import open_service
     from shared.retrieval.azure_search.index_fields import IndexFields
-    from shared.retrieval.azure_search.knowledge_base.client import API_VERSION
 
     if removes:  # whatever the effort is
         settings = settings.model_copy(update={"azure_search_knowledge_effort": None})
     definition = read_definition(settings, model_name)
-    async with open_service(settings, definition.index, API_VERSION) as (clients, search):
+    async with open_service(settings, definition.index) as (clients, search):
         if removes:
             await knowledge_base.remove(search.indexes, definition)
             names = f"{definition.base} is removed, and its source {definition.source}"
@@ -79,7 +88,13 @@ async def run(removes: bool, model_name: str | None, settings: Settings) -> list
             return [*_describe(definition, index, NOT_TRIED)]
         retriever = make_knowledge_base_retriever(clients, definition.base)
         async with retriever.base.client:
-            result = await retriever.search(User(), QUESTION, Overrides(top=1))
+            try:
+                result = await retriever.search(User(), QUESTION, Overrides(top=1))
+            except ChatError as error:
+                if must_answer:
+                    raise
+                cause = NOT_ANSWERED.format(cause=error.cause or error.message)
+                return [*_describe(definition, index, cause)]
         found = "a passage" if result.sources else "no public passage"
         tried = f"It was asked a question and found {found}."
         return [*_describe(definition, index, tried), *result.notes]

@@ -21,6 +21,6 @@ async def prepare_knowledge_base(environment: Mapping[str, str], settings: Setti
     if not expects_index(environment):
         return print_lines([NO_INDEX_MESSAGE])
     try:
-        print_lines(await knowledge_base.run(False, None, settings))
+        print_lines(await knowledge_base.run(False, None, settings, must_answer=False))
     except HANDLED_ERRORS as error:
         raise SamplesError(error_message(error)) from error

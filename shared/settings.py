@@ -149,6 +149,7 @@ Color = Annotated[str, AfterValidator(_check_color)]
 Aliases = Json[Annotated[dict[ModelName, ModelName], Field(max_length=100)]]
 Questions = Json[Annotated[tuple[Title, ...], Field(max_length=10)]]
 KnowledgeSources = Json[tuple[KnowledgeSource, ...]]
+EntraId = Annotated[Name, Field(pattern=r"^[A-Za-z0-9.-]+$")]
 SearchPermissions = Literal["filter", "user-token"]
 KnowledgeEffort = Literal["minimal", "low", "medium"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
@@ -288,8 +289,8 @@ class Settings(BaseModel):
     azure_client_id: Name | None = None
     identity_endpoint: Name | None = None
     website_auth_enabled: bool = False
-    sign_in_tenant_id: Name | None = None
-    sign_in_client_id: Name | None = None
+    sign_in_tenant_id: EntraId | None = None
+    sign_in_client_id: EntraId | None = None
     website_hostname: str | None = None
     website_instance_id: str | None = None
     website_pod_name: str | None = None

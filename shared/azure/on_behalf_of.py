@@ -43,7 +43,7 @@ class TokenExchange:
         """Return the token for a user's. Raises Unauthorized, Misconfigured, Unavailable."""
         try:
             async with asyncio.timeout(self.seconds):
-                return await self._request(user_token)
+                return await self._request(user_token, await self._prove_identity())
         except TimeoutError as error:
             raise Unavailable(cause="user token: no answer in time") from error
         except ClientAuthenticationError as error:
@@ -51,8 +51,14 @@ class TokenExchange:
         except AzureError as error:
             raise Unavailable(cause=f"user token: {describe_cause(error)}") from error
 
-    async def _request(self, user_token: str) -> AccessToken:
-        proof = (await self.identity.get_token(EXCHANGE_SCOPE)).token
+    async def _prove_identity(self) -> str:
+        try:
+            return (await self.identity.get_token(EXCHANGE_SCOPE)).token
+        except ClientAuthenticationError as error:
+            cause = f"identity: {type(error).__name__}"
+            raise Misconfigured(NO_IDENTITY_MESSAGE, cause=cause) from error
+
+    async def _request(self, user_token: str, proof: str) -> AccessToken:
         registration = self.registration
         async with OnBehalfOfCredential(
             registration.tenant,
@@ -66,7 +72,7 @@ class TokenExchange:
 def map_refusal(error: ClientAuthenticationError) -> ChatError:
     """Map an error of an exchange. Only its codes are logged: the message names the user."""
     if error.response is None:
-        return Misconfigured(NO_IDENTITY_MESSAGE, cause=f"identity: {type(error).__name__}")
+        return Unavailable(cause="user token: Entra ID's answer cannot be read")
     body = _read_body(error)
     code, numbers = body.get("error"), body.get("error_codes") or []
     cause = f"user token: status {error.status_code}, {code!r:.80}, {numbers!r:.80}"

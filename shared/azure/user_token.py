@@ -95,7 +95,7 @@ def check_claims(user: User, token: str, registration: Registration, now: float)
         expires = float(claims["exp"])
         own = (claims["oid"], claims["tid"]) == (user.oid, user.tenant or registration.tenant)
         audience = claims["aud"]
-    except (jwt.PyJWTError, KeyError, TypeError, ValueError):
+    except (jwt.PyJWTError, KeyError, OverflowError, TypeError, ValueError):
         raise Unauthorized(OTHER_TOKEN) from None
     audiences = (registration.client, f"api://{registration.client}")
     if not own or audience not in audiences or claims["tid"] != registration.tenant:

@@ -47,7 +47,7 @@ CLIENT_CLOSED_REQUEST = 499  # what proxies log for a client that left; nobody r
 # Headers of every response; a page of another origin may read the exposed ones.
 COMMON_HEADERS = {
     "X-Content-Type-Options": "nosniff",
-    "Access-Control-Expose-Headers": "Retry-After, x-chat-notice, x-request-id",
+    "Access-Control-Expose-Headers": "Retry-After, WWW-Authenticate, x-chat-notice, x-request-id",
 }
 
 

@@ -23,7 +23,6 @@ from tests.support.ingest_command import run_command, write
 from tests.support.search_app import home
 from tests.support.search_writer import (
     INDEX_SPEC,
-    UNUSED_PATH,
     document,
     run,
     run_service,
@@ -37,6 +36,7 @@ SPEC = replace(INDEX_SPEC, checks_permissions=True)
 PUBLIC = document("public.md", ids="p0-1")
 HERS = document("hers.md", ids="p0-1", oids=("oid-a",))
 TEAM = document("team.md", ids="p0-1", groups=("g1",))
+EMPTY: Mapping[str, Document] = {}
 FOLDER = {each.name: each for each in (PUBLIC, HERS, TEAM)}
 
 
@@ -129,19 +129,28 @@ def test_index_that_the_service_does_not_check_is_refused() -> None:
     assert readers(service) == before
 
 
-@pytest.mark.parametrize("hides", [True, False])
-def test_run_that_does_not_know_of_the_check_makes_nothing_public(hides: bool) -> None:
-    with run_service(hides_permissions=hides) as service:
+def test_run_without_the_setting_changes_nothing_in_a_checked_index() -> None:
+    changed = document("hers.md", "2", ids="p0-2", oids=("oid-b",))
+    with run_service() as service:
         update(service, FOLDER)
-        before = readers(service)
-        plain = partial(AzureSearchWriter.put, document=PUBLIC, path=UNUSED_PATH)
-        if hides:
-            run(service, plain)
-            assert readers(service) == before | {"public.md": ([], [])}
-        else:
-            with pytest.raises(IndexUnavailable, match="set AZURE_SEARCH_PERMISSIONS"):
-                run(service, partial(update_index, folder=FOLDER))
-            assert readers(service) == before
+        before = dict(service.indexes["docs"].docs)
+        with pytest.raises(IndexUnavailable, match="set AZURE_SEARCH_PERMISSIONS"):
+            run(service, partial(update_index, folder={"hers.md": changed}))
+
+    assert service.indexes["docs"].docs == before
+
+
+@pytest.mark.parametrize("field", ["permissionFilterOption", "oids"])
+def test_index_that_is_checked_in_part_is_refused(field: str) -> None:
+    with run_service() as service:
+        update(service, EMPTY)
+        definition = service.indexes["docs"].definition
+        definition.pop(field, None)
+        definition["fields"] = [each for each in definition["fields"] if each["name"] != field]
+        with pytest.raises(IndexUnavailable, match="does not check the permissions"):
+            update(service, FOLDER)
+
+    assert service.indexes["docs"].docs == {}
 
 
 def tls(home: Path) -> ssl.SSLContext:

@@ -133,6 +133,21 @@ def test_effort_of_a_base_can_change(home: Path, service: FakeKnowledgeBase) -> 
     assert "models" not in definitions(service)[BASE]
 
 
+def test_values_that_the_command_does_not_set_are_kept(
+    home: Path, service: FakeKnowledgeBase
+) -> None:
+    run(home, service, "--model", "gpt-5.4-mini", **PLANNING)
+    definitions(service)[SOURCE]["searchIndexParameters"]["baseFilter"] = "category ne 'draft'"
+    definitions(service)[BASE]["description"] = "Handbooks."
+    again = run(home, service)
+
+    assert (again.returncode, again.stderr) == (0, "")
+    parameters = definitions(service)[SOURCE]["searchIndexParameters"]
+    assert parameters["baseFilter"] == "category ne 'draft'"
+    assert definitions(service)[BASE]["description"] == "Handbooks."
+    assert "models" not in definitions(service)[BASE]
+
+
 def test_model_that_no_base_may_have_is_named(home: Path, service: FakeKnowledgeBase) -> None:
     done = run(home, service, **PLANNING)
 
@@ -220,6 +235,10 @@ def test_refusal_names_the_roles(home: Path, service: FakeKnowledgeBase) -> None
     [
         ({"AZURE_SEARCH_KNOWLEDGE_BASE": ""}, "AZURE_SEARCH_KNOWLEDGE_BASE is required"),
         ({"AZURE_SEARCH_KNOWLEDGE_EFFORT": "low"}, "AZURE_OPENAI_ENDPOINT is required"),
+        (
+            {"AZURE_SEARCH_KNOWLEDGE_SOURCES": '[{"name": "a", "kind": "file"}]'},
+            "has another kind: this command makes a searchIndex",
+        ),
         (
             {"AZURE_SEARCH_KNOWLEDGE_SOURCES": '[{"name": "a"}, {"name": "b"}]'},
             "AZURE_SEARCH_KNOWLEDGE_SOURCES has several: this command makes one",

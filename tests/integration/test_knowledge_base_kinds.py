@@ -14,6 +14,7 @@ from tests.support.calls import CHAT_KEY
 from tests.support.fake_knowledge_base import FakeKnowledgeBase, document_elsewhere
 from tests.support.search_app import DOCS, PUBLIC, app_over, ask, home, log_of, notes
 from tests.support.servers import SIGN_IN
+from tests.support.upstream import json_response
 
 __all__ = ["home"]  # fixtures
 
@@ -140,3 +141,26 @@ def test_source_without_a_text_is_named_in_the_log(home: Path) -> None:
 
     assert response.status_code == 503
     assert "are snippet among the sourceDataFields" in log_of(home, response)
+
+
+def test_source_of_another_kind_than_the_setting_says_is_not_used(home: Path) -> None:
+    service = service_with("azureBlob")
+    reply = {
+        "activity": [{"type": "azureBlob", "id": 1, "knowledgeSourceName": "docs", "count": 1}],
+        "references": [
+            {
+                "type": "azureBlob",
+                "id": "0",
+                "activitySource": 1,
+                "blobUrl": ADDRESS,
+                "sourceData": {"snippet": "Secret."},
+                "rerankerScore": 2.0,
+            }
+        ],
+    }
+    with app_over(service, home, **BASE) as (_, client):
+        service.plan.append(json_response(reply))
+        response = ask(client)
+
+    assert response.status_code == 503
+    assert "the source docs is of the kind azureBlob" in log_of(home, response)

@@ -113,6 +113,7 @@ REFUSED: dict[str, Mapping[str, str]] = {
     "for another app": headers("oid-a", user_token("oid-a", aud="https://graph.microsoft.com")),
     "expired": headers("oid-a", user_token("oid-a", exp=int(time.time()) - 1)),
     "without an expiry": headers("oid-a", user_token("oid-a", exp=None)),
+    "of an endless life": headers("oid-a", user_token("oid-a", exp=10**400)),
 }
 
 
@@ -177,6 +178,12 @@ def test_simultaneous_questions_share_an_exchange(app: Parts) -> None:
     assert len(entra.requests) == 1
 
 
+def text_response(status: int) -> list[Step]:
+    text = "<html>Service unavailable</html>"
+    head = f"HTTP/1.1 {status} X\r\nContent-Type: text/html\r\nContent-Length: {len(text)}"
+    return [f"{head}\r\n\r\n{text}".encode()]
+
+
 FAILURES: list[Any] = [
     pytest.param([refusal(400, "invalid_grant", 50013)], 401, "50013", id="refused"),
     pytest.param([refusal(400, "invalid_grant", 65001)], 503, "consent", id="no consent"),
@@ -186,6 +193,7 @@ FAILURES: list[Any] = [
     pytest.param([[Exchange.reset]] * 9, 503, "user token", id="reset"),
     pytest.param([error_response(500)] * 9, 503, "user token", id="500"),
     pytest.param([[b"garbage\r\n\r\n"]] * 9, 503, "user token", id="garbage"),
+    pytest.param([text_response(503)] * 9, 503, "cannot be read", id="a page of a proxy"),
 ]
 
 
@@ -288,13 +296,13 @@ ELSEWHERE = [
     document_elsewhere("team", "https://x/team.pdf", oids=[], groups=["g2"]),
     document_elsewhere("lost", "https://x/lost.pdf", oids=[], groups=[]),
 ]
-SOURCES = '[{{"name": "docs"}}, {{"name": "elsewhere", "kind": "{}"}}]'
+SOURCES = '[{{"name": "docs"}}, {{"name": "elsewhere", "kind": "{}", "permissions": {}}}]'
 
 
 @pytest.mark.part("knowledge-base")
 @pytest.mark.parametrize("kind", ["azureBlob", "indexedSharePoint", "indexedOneLake"])
 def test_documents_elsewhere_are_shown_by_the_same_token(home: Path, kind: str) -> None:
-    sources = {"AZURE_SEARCH_KNOWLEDGE_SOURCES": SOURCES.format(kind)}
+    sources = {"AZURE_SEARCH_KNOWLEDGE_SOURCES": SOURCES.format(kind, "true")}
     with running(home, **WAYS["knowledge base"], **sources) as (service, _, client):
         service.kinds = {"elsewhere": kind}
         service.sources = {"docs": DOCS, "elsewhere": ELSEWHERE}
@@ -307,9 +315,13 @@ def test_documents_elsewhere_are_shown_by_the_same_token(home: Path, kind: str) 
 
 
 @pytest.mark.part("knowledge-base")
-@pytest.mark.parametrize("kind", ["file", "indexedSql"])
-def test_documents_without_permissions_are_refused_at_start(home: Path, kind: str) -> None:
-    sources = {"AZURE_SEARCH_KNOWLEDGE_SOURCES": SOURCES.format(kind)}
+@pytest.mark.parametrize(
+    ("kind", "permissions"), [("file", "true"), ("indexedSql", "true"), ("azureBlob", "false")]
+)
+def test_documents_without_permissions_are_refused_at_start(
+    home: Path, kind: str, permissions: str
+) -> None:
+    sources = {"AZURE_SEARCH_KNOWLEDGE_SOURCES": SOURCES.format(kind, permissions)}
     with running(home, **WAYS["knowledge base"], **sources) as (_, _entra, client):
         response = client.get("/health")
 
@@ -321,6 +333,7 @@ STARTS: list[Any] = [
     ({"WEBSITE_AUTH_ENABLED": ""}, "needs sign-in"),
     ({"AZURE_SEARCH_INDEX_PUBLIC": "true"}, "contradict each other"),
     ({"SIGN_IN_TENANT_ID": ""}, "SIGN_IN_TENANT_ID is required"),
+    ({"SIGN_IN_TENANT_ID": "a/b"}, "SIGN_IN_TENANT_ID"),
     ({"SIGN_IN_CLIENT_ID": ""}, "SIGN_IN_CLIENT_ID is required"),
     ({"AZURE_SEARCH_FIELDS": '{"oids": null, "groups": null}'}, "names no field with permissions"),
     ({"AZURE_SEARCH_PERMISSIONS": "token"}, "AZURE_SEARCH_PERMISSIONS"),

@@ -63,7 +63,7 @@ def is_base(definitions: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
     models = [each["azureOpenAIParameters"] for each in body.get("models", ())]
     has_model = body["retrievalReasoningEffort"]["kind"] in ("low", "medium")
     return (
-        body.keys() == BASE | ({"models"} if has_model else set())
+        body.keys() - {"description"} == BASE | ({"models"} if has_model else set())
         and definitions.keys() >= {*sources}
         and len(models) == has_model
         and all(each.keys() == {"resourceUri", "deploymentId", "modelName"} for each in models)
@@ -110,7 +110,9 @@ def is_definition(definitions: Mapping[str, Any], name: str, body: Mapping[str, 
         return is_base(definitions, body)
     parameters = body["searchIndexParameters"]
     index = definitions.get(f"indexes('{parameters['searchIndexName']}')")
-    if body.keys() != SOURCE or parameters.keys() != INDEX_PARAMETERS or index is None:
+    if body.keys() != SOURCE or parameters.keys() - {"baseFilter"} != INDEX_PARAMETERS:
+        return False
+    if index is None:
         return False
     fields = {field["name"] for field in index["fields"] if field.get("retrievable", True)}
     rankings = [each["name"] for each in index["semantic"]["configurations"]]

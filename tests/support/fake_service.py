@@ -17,7 +17,7 @@ from tests.support.upstream import (
     json_response,
 )
 
-NEW_VERSION = "2026-10-01"  # knows the permissions of an index, and hides them from the other
+NEW_VERSION = "2026-10-01"  # of definitions, and where the service checks permissions
 ELEVATED_READ = "x-ms-enable-elevated-read"
 MAX_BYTES = 16 * 1024 * 1024
 SEARCH = {"search", "filter", "select", "orderby", "top"}
@@ -33,7 +33,6 @@ class FakeIndexService(Server):
     indexes: dict[str, FakeIndex] = field(default_factory=dict)
     cut_at: int = 0
     cut: str = "before"
-    hides_permissions: bool = True  # those of an index from a version that does not know them
 
     def next_steps(self, request: RecordedRequest) -> list[Step]:
         if len(self.requests) != self.cut_at:
@@ -46,7 +45,9 @@ class FakeIndexService(Server):
         return [Exchange.reset]
 
     def refusal(self, request: RecordedRequest) -> list[Step] | None:
-        if not any(f"api-version={each}" in request.path for each in (API_VERSION, NEW_VERSION)):
+        is_definition = re.match(r"/indexes\('[a-z0-9-]+'\)\?", request.path) is not None
+        versions = (NEW_VERSION,) if is_definition else (API_VERSION, NEW_VERSION)
+        if not any(f"api-version={each}" in request.path for each in versions):
             return error_response(400, code="InvalidApiVersion")
         if request.headers.get("authorization") != "Bearer token":
             return error_response(401)
@@ -71,25 +72,17 @@ class FakeIndexService(Server):
             f"POST {index}/docs/search.post.search": self.search,
         }
 
-    def get_index(self, name: str, request: RecordedRequest) -> list[Step]:
+    def get_index(self, name: str, _: RecordedRequest) -> list[Step]:
         index = self.indexes.get(name)
         return (
-            json_response(self.known_part(index.definition, request))
+            json_response(index.definition)
             if index
             else error_response(404, code="ResourceNotFound")
         )
 
-    def known_part(self, definition: Json, request: RecordedRequest) -> Json:
-        """What the API version of a request knows of an index."""
-        if f"api-version={NEW_VERSION}" in request.path or not self.hides_permissions:
-            return definition
-        fields = [without_permissions(each) for each in definition["fields"]]
-        return without_permissions(definition) | {"fields": fields}
-
     def put_index(self, name: str, request: RecordedRequest) -> list[Step]:
         require(request.headers.get("prefer") == "return=representation", "no Prefer")
         require(request.body["name"] == name, "another name")
-        require(self.known_part(request.body, request) == request.body, "an unknown property")
         if index := self.indexes.get(name):
             index.update(request.body)
         else:
@@ -122,11 +115,6 @@ class FakeIndexService(Server):
             found = (doc for doc in found if elevated or "all" in doc["oids"])
         documents = list(found)[: body["top"]]
         return json_response({"value": [select_fields(doc, select) for doc in documents]})
-
-
-def without_permissions(part: Json) -> Json:
-    names = ("permissionFilter", "permissionFilterOption")
-    return {key: value for key, value in part.items() if key not in names}
 
 
 def select_fields(doc: Json, select: list[str]) -> Json:

@@ -28,6 +28,7 @@ BASE = "knowledgebases('kb')"
 class KnowledgeService(SearchService):
     """A search service with knowledge bases."""
 
+    is_exhausted: bool = False  # whether the allowance for questions is used up
     base: FakeKnowledgeBase = field(default_factory=lambda: FakeKnowledgeBase(definitions={}))
 
     def refusal(self, request: RecordedRequest) -> list[Step] | None:
@@ -35,6 +36,8 @@ class KnowledgeService(SearchService):
             return super().refusal(request)
         if self.base.plan:
             return self.base.plan.pop(0)
+        if self.is_exhausted and request.path.startswith("/knowledgebases('kb')/retrieve"):
+            return error_response(402)
         assert self.base.definitions is not None
         for name, index in self.indexes.items():
             self.base.definitions[f"indexes('{name}')"] = index.definition
@@ -46,7 +49,7 @@ class KnowledgeService(SearchService):
         return super().respond(request) if is_own else self.base.respond(request)
 
     def of_knowledge_base(self, request: RecordedRequest) -> bool:
-        return "api-version=2026-10-01" in request.path
+        return request.path.startswith("/knowledge")
 
 
 @pytest.fixture
@@ -90,3 +93,13 @@ def test_refusal_ends_with_instructions(cloud: Cloud) -> None:
     assert done.returncode == 1
     assert "Search Service Contributor" in done.stderr
     assert "continue with `azd up`" in done.stderr
+
+
+def test_base_that_does_not_answer_yet_stops_nothing(cloud: Cloud) -> None:
+    cloud.hook()
+    assert isinstance(cloud.search, KnowledgeService)
+    cloud.search.is_exhausted = True
+    done = cloud.hook()
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "It was asked a question and did not answer: knowledge base: status 402" in done.stdout

@@ -220,11 +220,11 @@ def merge_index(existing: SearchIndex, ours: SearchIndex) -> bool:
 
 def _check_fields(existing: SearchIndex, ours: SearchIndex) -> None:
     """Raise IndexUnavailable where a field of the existing index is incompatible."""
+    check_permissions(existing, ours)
     fields = {field.name: field for field in existing.fields}
     for field in ours.fields:
         if field.name in fields:
             _check_field(existing.name, fields[field.name], field)
-            check_permissions(existing.name, fields[field.name], field)
 
 
 def _check_field(index: str, existing: SearchField, ours: SearchField) -> None:

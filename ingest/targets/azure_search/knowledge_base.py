@@ -11,9 +11,7 @@ from azure.search.documents.indexes.aio import SearchIndexClient
 from azure.search.documents.indexes.models import (
     KnowledgeBase,
     SearchIndex,
-    SearchIndexFieldReference,
     SearchIndexKnowledgeSource,
-    SearchIndexKnowledgeSourceParameters,
 )
 
 from ingest.targets.azure_search.index_update import get_index
@@ -97,15 +95,21 @@ async def create(
         raise IndexUnavailable(NO_INDEX.format(index=definition.index))
     _check_fields(index, fields)
     ranking = _find_ranking(index, ranking)
-    await _check_others(client, definition)
-    parameters = SearchIndexKnowledgeSourceParameters(
-        search_index_name=definition.index,
-        semantic_configuration_name=ranking,
-        source_data_fields=[SearchIndexFieldReference(name=name) for name in fields],
+    existing_base, existing_source = await _check_others(client, definition)
+    parameters = {
+        "searchIndexName": definition.index,
+        "semanticConfigurationName": ranking,
+        "sourceDataFields": [{"name": name} for name in fields],
+    }
+    source = SearchIndexKnowledgeSource(
+        _merge(existing_source, {"name": definition.source, "kind": "searchIndex"})
     )
-    source = SearchIndexKnowledgeSource(name=definition.source, search_index_parameters=parameters)
+    known = existing_source and existing_source.get("searchIndexParameters")
+    source["searchIndexParameters"] = _merge(known, parameters)
     await _call(client.create_or_update_knowledge_source, source)
-    base = KnowledgeBase(definition.base_json())
+    base = KnowledgeBase(_merge(existing_base, definition.base_json()))
+    if definition.model is None:
+        base.pop("models", None)
     try:
         await _call(client.create_or_update_knowledge_base, base)
     except DocumentRejected as error:
@@ -141,8 +145,19 @@ def _check_fields(index: SearchIndex, names: list[str]) -> None:
         raise IndexUnavailable(MISSING_FIELDS.format(index=index.name, names=", ".join(missing)))
 
 
-async def _check_others(client: SearchIndexClient, definition: Definition) -> None:
-    """Raise IndexUnavailable for a base or a source of the same name that is not ours."""
+def _merge(existing: Mapping[str, Any] | None, ours: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a definition with our values; others, such as a filter, are kept."""
+    kept = {name: value for name, value in (existing or {}).items() if name != "@odata.etag"}
+    return {**kept, **ours}
+
+
+async def _check_others(
+    client: SearchIndexClient, definition: Definition
+) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    """Return the base and the source of our names, as far as they exist.
+
+    Raises IndexUnavailable for one that has another source, or another index.
+    """
     base = await _call(_none_if_missing(client.get_knowledge_base), definition.base)
     sources = [each.name for each in base.knowledge_sources] if base else []
     if set(sources) - {definition.source}:
@@ -151,6 +166,7 @@ async def _check_others(client: SearchIndexClient, definition: Definition) -> No
     parameters = getattr(source, "search_index_parameters", None)
     if source and (parameters is None or parameters.search_index_name != definition.index):
         raise IndexUnavailable(OTHER_SOURCE.format(name=definition.source, index=definition.index))
+    return base, source
 
 
 async def _call(call: Callable[..., Awaitable[T]], *args: Any) -> T:

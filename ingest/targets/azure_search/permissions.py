@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from azure.search.documents.indexes.models import SearchField, SearchIndex
+from azure.search.documents.indexes.models import SearchIndex
 
 from ingest.targets.index_writer import Document, DocumentRejected, IndexUnavailable
 from shared.retrieval.azure_search.index_fields import IndexFields
@@ -39,12 +39,15 @@ def add_permissions(index: SearchIndex, names: IndexFields) -> None:
             field[FILTER] = kinds[field.name]
 
 
-def check_permissions(index: str, existing: SearchField, ours: SearchField) -> None:
-    """Raise IndexUnavailable where only one of two fields is checked by the service."""
-    if existing.get(FILTER) == ours.get(FILTER):
-        return
-    message = UNCHECKED if ours.get(FILTER) else CHECKED
-    raise IndexUnavailable(message.format(index=index))
+def check_permissions(existing: SearchIndex, ours: SearchIndex) -> None:
+    """Raise IndexUnavailable where the service checks only one of two definitions."""
+    fields = {field.name: field.get(FILTER) for field in existing.fields}
+    is_checked = existing.get(OPTION) == "enabled"
+    if ours.get(OPTION) is None and is_checked:
+        raise IndexUnavailable(CHECKED.format(index=existing.name))
+    missing = [each for each in ours.fields if fields.get(each.name) != each.get(FILTER)]
+    if ours.get(OPTION) and (missing or not is_checked):
+        raise IndexUnavailable(UNCHECKED.format(index=existing.name))
 
 
 def with_readers(document: Document) -> Document:

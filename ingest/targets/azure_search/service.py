@@ -7,13 +7,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from ingest.targets.azure_search.writer import SearchClients, make_clients
 from shared.bootstrap.clients import Clients
-from shared.retrieval.azure_search.client import API_VERSION
 from shared.settings import Settings, require_settings
 
 
 @asynccontextmanager
 async def open_service(
-    settings: Settings, index: str, api_version: str = API_VERSION
+    settings: Settings, index: str
 ) -> AsyncIterator[tuple[Clients, SearchClients]]:
     """Yield the clients of a command, and those of its index; both are closed at the end.
 
@@ -23,6 +22,6 @@ async def open_service(
     clients = Clients(settings, batch=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
-        search = make_clients(endpoint, index, clients.identity, api_version)
+        search = make_clients(endpoint, index, clients.identity)
         stack.push_async_callback(search.close)
         yield clients, search

@@ -24,7 +24,11 @@ from ingest.targets.azure_search.retry import RetryPolicy
 from ingest.targets.index_writer import UNFINISHED, Document, IndexUnavailable
 from shared.domain.events import decode_path, encode_path
 from shared.files.headers import guess_media_type
-from shared.retrieval.azure_search.client import API_VERSION, CONNECT_SECONDS
+from shared.retrieval.azure_search.client import (
+    API_VERSION,
+    CONNECT_SECONDS,
+    PERMISSIONS_API_VERSION,
+)
 from shared.retrieval.azure_search.index_fields import IndexFields, quote
 
 T = TypeVar("T")
@@ -49,17 +53,20 @@ def make_clients(
     endpoint: str,
     index: str,
     credential: AsyncTokenCredential,
-    api_version: str = API_VERSION,
+    checks_permissions: bool = False,
     **more: Any,
 ) -> SearchClients:
-    """Build the clients for `index` at `endpoint`; `more` are options of the SDK (`transport`)."""
+    """Build the clients for `index` at `endpoint`; `more` are options of the SDK (`transport`).
 
-    def make_client(client_class: Callable[..., T], *names: str) -> T:
+    Definitions are read in the version that tells whether the service checks permissions.
+    """
+
+    def make_client(client_class: Callable[..., T], version: str, *names: str) -> T:
         return client_class(
             endpoint,
             *names,
             credential,
-            api_version=api_version,
+            api_version=version,
             connection_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,
             retry_policy=AsyncRetryPolicy.no_retries(),
@@ -67,9 +74,11 @@ def make_clients(
         )
 
     return SearchClients(
-        make_client(SearchClient, index),
-        make_client(SearchIndexClient),
-        make_client(SearchIndexerClient),
+        make_client(
+            SearchClient, PERMISSIONS_API_VERSION if checks_permissions else API_VERSION, index
+        ),
+        make_client(SearchIndexClient, PERMISSIONS_API_VERSION),
+        make_client(SearchIndexerClient, API_VERSION),
     )
 
 

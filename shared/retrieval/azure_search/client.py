@@ -108,25 +108,33 @@ class SearchIndex:
         path = f"/indexes('{quote(self.name)}')/docs/search.post.search"
         version = API_VERSION if self.user_token is None else PERMISSIONS_API_VERSION
         url = f"{self.endpoint.rstrip('/')}{path}?api-version={version}"
-        accept = "application/json;odata.metadata=none"
-        return await post(self.client, url, body, accept, self.user_token)
+        headers = make_headers("application/json;odata.metadata=none", self.user_token)
+        return await post(self.client, url, body, headers)
 
 
 async def post(
     client: SearchClient,
     url: str,
     body: Mapping[str, Any],
-    accept: str,
-    user_token: str | None = None,
+    headers: Mapping[str, str],
+    seconds: float = READ_SECONDS,
 ) -> AsyncHttpResponse:
-    """Send JSON, in the name of a user. Raises HttpResponseError for the status of an error."""
+    """Send JSON. Raises HttpResponseError for the status of an error.
+
+    `seconds` is how long the service may send nothing.
+    """
+    request = HttpRequest("POST", url, headers={**headers}, content=to_json(body))
+    response = await client.send_request(request, read_timeout=seconds)
+    response.raise_for_status()
+    return response
+
+
+def make_headers(accept: str, user_token: str | None) -> dict[str, str]:
+    """Return the headers of a request, in the name of a user if there is a token."""
     headers = {"Accept": accept, "Content-Type": "application/json"}
     if user_token is not None:
         headers["x-ms-query-source-authorization"] = user_token
-    request = HttpRequest("POST", url, headers=headers, content=to_json(body))
-    response = await client.send_request(request)
-    response.raise_for_status()
-    return response
+    return headers
 
 
 def make_index(

@@ -14,7 +14,7 @@ from azure.core.exceptions import HttpResponseError
 from shared.azure import errors
 from shared.domain.errors import Misconfigured
 from shared.retrieval.azure_search import client
-from shared.retrieval.azure_search.client import QueryRejected, SearchClient
+from shared.retrieval.azure_search.client import READ_SECONDS, QueryRejected, SearchClient
 
 UNFIT = "do AZURE_SEARCH_KNOWLEDGE_EFFORT and AZURE_SEARCH_KNOWLEDGE_SOURCES fit the base?"
 API_VERSION = "2026-10-01"
@@ -37,9 +37,11 @@ class KnowledgeBase:
         """
         path = f"/knowledgebases('{quote(self.name)}')/retrieve?api-version={API_VERSION}"
         url = f"{self.endpoint.rstrip('/')}{path}"
+        headers = client.make_headers("application/json", user_token)
+        read_seconds = max(seconds, READ_SECONDS)
         with errors.map_errors("knowledge base", partial(map_status, self.name)):
             async with asyncio.timeout(seconds):
-                response = await client.post(self.client, url, body, "application/json", user_token)
+                response = await client.post(self.client, url, body, headers, read_seconds)
                 with errors.map_malformed_response():
                     return dict(response.json())
 

@@ -7,11 +7,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shared.domain.errors import Misconfigured
 from shared.domain.events import Source
 from shared.retrieval.azure_search.index_fields import IndexFields
 from shared.retrieval.azure_search.knowledge_base.passages import ADDRESSES, to_source
 
 FAILED = "The knowledge source {} failed: its passages are missing."
+NO_PLAN = "The knowledge base could not plan its search: passages may be missing."
+OTHER_KIND = "knowledge base: AZURE_SEARCH_KNOWLEDGE_SOURCES: the source {} is of the kind {}"
 NO_ROOM = "The knowledge base found passages, and none had room in its response."
 
 # The fields of `activity`, by what they count.
@@ -58,33 +61,38 @@ class KnowledgeResponse:
         """Yield sentences about what is missing."""
         for each in self.activity:
             if each.get("error"):
-                yield FAILED.format(each.get("knowledgeSourceName"))
+                name = each.get("knowledgeSourceName")
+                yield FAILED.format(name) if name else NO_PLAN
         if not self.has_references and any(each.get("count") for each in self.activity):
             yield NO_ROOM
 
 
 def parse_response(
     response: Mapping[str, Any],
-    names: Collection[str],
+    kinds: Mapping[str, str],
     fields: IndexFields,
     known: Collection[str] = (),
 ) -> KnowledgeResponse:
-    """Read a response, with the passages of the named sources alone.
+    """Read a response, with the passages of the sources alone that `kinds` names.
 
     A base may have other sources, whose passages no filter of the app restricts. A line of the log
-    names the mistake if one is not `known` either. Raises Misconfigured if a passage lacks a field,
-    and what malformed JSON does: AttributeError, LookupError, TypeError, ValueError.
+    names the mistake if one is not `known` either. Raises Misconfigured if a passage lacks a field
+    or is of another kind, and what malformed JSON does: AttributeError, LookupError, TypeError,
+    ValueError.
     """
-    steps = response["activity"]
+    steps, names = response["activity"], kinds.keys()
     activity = [each for each in steps if each.get("knowledgeSourceName") in (None, *names)]
-    ids = {each["id"] for each in activity if "knowledgeSourceName" in each}
-    references = response["references"]
-    own = [each for each in references if each["activitySource"] in ids]
+    searches = [each for each in activity if "knowledgeSourceName" in each]
+    sources = {each["id"]: each["knowledgeSourceName"] for each in searches}
+    own = [each for each in response["references"] if each["activitySource"] in sources]
     others = {each.get("knowledgeSourceName") for each in steps} - {None, *names, *known}
     if others:
         log.warning("search: the knowledge base has a source that is not in the settings")
     passages: dict[bool, list[Source]] = {True: [], False: []}
     for reference in own:
+        name = sources[reference["activitySource"]]
+        if reference["type"] != kinds[name]:
+            raise Misconfigured(cause=OTHER_KIND.format(name, reference["type"]))
         passages[reference["type"] in ADDRESSES].append(to_source(fields, reference))
     for each in passages.values():
         each.sort(key=lambda source: source.reranker_score or 0, reverse=True)

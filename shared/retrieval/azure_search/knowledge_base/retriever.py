@@ -90,10 +90,10 @@ class KnowledgeBaseRetriever:
         ask = partial(self._ask, user, question)
         async with blame_filter(overrides, ask):
             reply = await ask(overrides)
-        names = {source.name for source in self._searched_sources(overrides)}
+        kinds = {source.name: source.kind for source in self._searched_sources(overrides)}
         with map_errors(), map_malformed_response():
             known = {source.name for source in self.sources}
-            response = parse_response(reply, names, self.index.fields, known)
+            response = parse_response(reply, kinds, self.index.fields, known)
         indexed = self.index.permissions.visible(user, response.indexed)
         return replace(response, indexed=indexed)
 

@@ -16,6 +16,9 @@ class KnowledgeSource(BaseModel, frozen=True, extra="forbid"):
 
     name: str = Field(min_length=1, max_length=128)
     kind: Kind = "searchIndex"
+    # Whether the source took over the permissions of its documents (ingestionPermissionOptions), so
+    # that the service checks them by a user's token. Nothing in its responses tells.
+    permissions: bool = False
 
     @property
     def is_index(self) -> bool:
@@ -25,4 +28,4 @@ class KnowledgeSource(BaseModel, frozen=True, extra="forbid"):
     @property
     def has_permissions(self) -> bool:
         """Whether the service can check permissions of its documents by a user's token."""
-        return self.kind not in ("file", "indexedSql")
+        return self.permissions and self.kind not in ("file", "indexedSql")
