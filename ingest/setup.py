@@ -205,14 +205,14 @@ def build_azure_search_writer(
     from ingest.targets.azure_search import writer
     from ingest.targets.azure_search.blob_upload import make_uploader
     from ingest.targets.azure_search.retry import RetryPolicy
+    from shared.retrieval.azure_search.client import API_VERSION, PERMISSIONS_API_VERSION
 
     settings = clients.settings
     index_spec = build_index_spec(settings, dimensions, options)
     retry_policy = RetryPolicy(role_wait=options.roles, notify=tqdm.write)
     (endpoint,) = configuration.require_settings(settings, "AZURE_SEARCH_ENDPOINT")
-    search = writer.make_clients(
-        endpoint, index_spec.index, clients.identity, index_spec.checks_permissions
-    )
+    version = PERMISSIONS_API_VERSION if index_spec.checks_permissions else API_VERSION
+    search = writer.make_clients(endpoint, index_spec.index, clients.identity, version)
     make_writer = partial(
         writer.AzureSearchWriter, search, index_spec, retry_policy, restricted=restricted
     )

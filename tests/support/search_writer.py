@@ -29,7 +29,8 @@ from ingest.targets.azure_search.writer import (
 )
 from ingest.targets.index_writer import Document
 from shared.retrieval.azure_search.index_fields import IndexFields
-from tests.support.fake_service import FakeIndexService
+from tests.support.fake_search import API_VERSION
+from tests.support.fake_service import NEW_VERSION, FakeIndexService
 from tests.support.upstream import Server, run_upstream
 
 BY_WORDS = IndexSpec("docs", IndexFields())
@@ -97,11 +98,11 @@ async def run_transport(trusted: bool = True) -> AsyncIterator[AioHttpTransport]
 
 @asynccontextmanager
 async def connect_clients(
-    running: Server, signed_in: bool = True, trusted: bool = True, checks: bool = False
+    running: Server, signed_in: bool = True, trusted: bool = True, version: str = API_VERSION
 ) -> AsyncIterator[SearchClients]:
     credential = FakeCredential(signed_in)
     async with run_transport(trusted) as transport:
-        yield make_clients(running.url, "docs", credential, checks, transport=transport)
+        yield make_clients(running.url, "docs", credential, version, transport=transport)
 
 
 def run(
@@ -117,8 +118,8 @@ def run(
     """Call `work` with a writer for a running service."""
 
     async def run_work() -> Result:
-        checks = index_spec.checks_permissions
-        async with connect_clients(running, signed_in, trusted, checks) as clients:
+        version = NEW_VERSION if index_spec.checks_permissions else API_VERSION
+        async with connect_clients(running, signed_in, trusted, version) as clients:
             policy = retry or RetryPolicy(max_attempts=1)
             writer = AzureSearchWriter(clients, index_spec, policy, store, restricted=restricted)
             try:

@@ -53,7 +53,7 @@ def make_clients(
     endpoint: str,
     index: str,
     credential: AsyncTokenCredential,
-    checks_permissions: bool = False,
+    documents_version: str = API_VERSION,
     **more: Any,
 ) -> SearchClients:
     """Build the clients for `index` at `endpoint`; `more` are options of the SDK (`transport`).
@@ -74,9 +74,7 @@ def make_clients(
         )
 
     return SearchClients(
-        make_client(
-            SearchClient, PERMISSIONS_API_VERSION if checks_permissions else API_VERSION, index
-        ),
+        make_client(SearchClient, documents_version, index),
         make_client(SearchIndexClient, PERMISSIONS_API_VERSION),
         make_client(SearchIndexerClient, API_VERSION),
     )
