@@ -303,7 +303,7 @@ def test_page_on_this_machine_may_read_answers_of_the_dev_server(
     assert allowed.status_code == 200
     assert answer.headers["access-control-allow-origin"] == origin
     exposed = {name.lower() for name in re.split(", *", answer.headers[EXPOSED])}
-    assert exposed == {"x-request-id", "retry-after", "x-chat-notice"}
+    assert exposed == {"x-request-id", "retry-after", "x-chat-notice", "www-authenticate"}
 
 
 @pytest.mark.parametrize("origin", [EVIL, "http://localhost.evil.example", "null"])
