@@ -70,7 +70,7 @@ def describe(runs: Sequence[Run]) -> Iterator[str]:
         line = f"{METRICS[metric].label:<22}"
         for (run, width), each in zip(pairs, figures, strict=True):
             change = compare(first, run, metric) if run is not first else None
-            mark = "*" if change and (change.low > 0 or change.high < 0) else " "
+            mark = "*" if change and change.excludes_zero else " "
             value = f"{each[metric].mean:.3f}" if metric in each else "-"
             line += f"{value:>{width + 2}}{mark}"
         yield line.rstrip()

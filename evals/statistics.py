@@ -21,6 +21,11 @@ class Interval:
     high: float
     count: int
 
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether a change is more than noise."""
+        return self.low > 0 or self.high < 0
+
 
 def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """Return the mean with its percentile bootstrap interval. Raises ValueError without values."""

@@ -65,4 +65,4 @@ def _describe_change(change: Interval | None) -> str:
     if change is None:
         return ""
     bounds = f"   {change.mean:+.3f} ({change.low:+.3f} to {change.high:+.3f})"
-    return bounds + (" *" if change.low > 0 or change.high < 0 else "")
+    return bounds + (" *" if change.excludes_zero else "")

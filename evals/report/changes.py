@@ -28,7 +28,7 @@ class Change:
     def verdict(self) -> str:
         """One of VERDICTS: a change is noise if its interval has zero in it."""
         low, high = self.difference.low, self.difference.high
-        if low <= 0 <= high:
+        if not self.difference.excludes_zero:
             return "noise" if low < high else "same"
         return "better" if (low > 0) != self.metric.lower_is_better else "worse"
 
