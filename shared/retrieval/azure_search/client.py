@@ -175,10 +175,15 @@ async def blame_filter(
         raise BadRequest(message, field="filter", cause=error.cause) from None
 
 
+def error_code(error: HttpResponseError) -> str | None:
+    """Return the code of an error response; None if it has none."""
+    return error.error.code if error.error else None
+
+
 def map_status(error: HttpResponseError) -> Exception:
     """Map an error response by its status. Only the code is logged: the text may hold the query."""
     details = [detail.code for detail in (error.error.details or ())] if error.error else []
-    code = error.error.code if error.error else None
+    code = error_code(error)
     if RANKER_UNAVAILABLE_CODE in (code, *details):
         return RankerUnavailable()
     cause = f"search: status {error.status_code}, code {code!r:.80}"

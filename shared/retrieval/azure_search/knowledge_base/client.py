@@ -54,7 +54,7 @@ def map_status(name: str, error: HttpResponseError) -> Exception:
         case 404:
             hint = f"there is no knowledge base {name} (AZURE_SEARCH_KNOWLEDGE_BASE)"
         case 400:
-            code = error.error.code if error.error else None
+            code = client.error_code(error)
             return QueryRejected(cause=f"knowledge base: status 400, code {code!r:.80}: {UNFIT}")
         case _:
             return client.map_status(error)
