@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.fake_entra import search_token
 from tests.support.fake_knowledge_base import FakeKnowledgeBase
-from tests.support.fake_search import API_VERSION
+from tests.support.fake_search import API_VERSION, SELECTS
 from tests.support.upstream import RecordedRequest, Step, error_response
 
 HEADER = "x-ms-query-source-authorization"
@@ -25,6 +25,7 @@ class PermissionService(FakeKnowledgeBase):
 
     members: Mapping[str, Sequence[str]] = field(default_factory=dict)
     enforces: bool = True
+    selects: Sequence[set[str]] = (*SELECTS, {"id", "oids", "groups"})
 
     def refusal(self, request: RecordedRequest) -> list[Step] | None:
         token = request.headers.get(HEADER)

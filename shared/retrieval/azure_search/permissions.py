@@ -34,6 +34,10 @@ class Permissions(Protocol):
         """Return the fields that the app's filter uses."""
         ...
 
+    def checked_fields(self, fields: IndexFields) -> tuple[str, ...]:
+        """Return the fields of a passage that `visible` reads."""
+        ...
+
     def visible(self, user: User, sources: Iterable[Source]) -> list[Source]:
         """Return the passages that the user may see, of those that the service returned."""
         ...
@@ -49,6 +53,9 @@ class FilterPermissions:
 
     def filter_fields(self, fields: IndexFields) -> IndexFields:
         return fields
+
+    def checked_fields(self, fields: IndexFields) -> tuple[str, ...]:
+        return ()
 
     def visible(self, user: User, sources: Iterable[Source]) -> list[Source]:
         return list(sources)
@@ -74,6 +81,9 @@ class TokenPermissions:
     def filter_fields(self, fields: IndexFields) -> IndexFields:
         """Return the fields without those of permissions: their empty lists mean nobody."""
         return replace(fields, oids="", groups="")
+
+    def checked_fields(self, fields: IndexFields) -> tuple[str, ...]:
+        return tuple(filter(None, (fields.oids, fields.groups)))
 
     def visible(self, user: User, sources: Iterable[Source]) -> list[Source]:
         """Return the passages without those that name others, or nobody.

@@ -85,13 +85,14 @@ class AzureSearchRetriever:
     async def ready(self) -> None:
         """Search for no passages, with the fields of a search, and count them. Raises ChatErrors.
 
-        An empty index is a Misconfigured.
+        An empty index is a Misconfigured. Nothing is counted where only users see what there is.
         """
         query = self._build_query(User(), "", UNSET, "text") | {"top": 0}
         await self._search_index(self.index, query)
-        count = await self.index.count(self.fields.id, self.seconds)
-        self.passages = count if self.permissions.counts_all else None
-        if self.passages == 0:
+        if not self.permissions.counts_all:
+            return
+        self.passages = await self.index.count(self.fields.id, self.seconds)
+        if not self.passages:
             raise Misconfigured(EMPTY_INDEX, cause=EMPTY_INDEX)
 
     def statistics(self) -> IndexStatistics:
@@ -177,7 +178,8 @@ class AzureSearchRetriever:
             return False
         name = stored_name(self.fields, sourcefile)
         query = filter_by_file(self.filter_fields, user, name, overrides)
-        query |= {"select": ",".join(self.fields.select_fields()), "top": 1}
+        names = (self.fields.id, *self.permissions.checked_fields(self.fields))
+        query |= {"select": ",".join(names), "top": 1}
         try:
             hits = await self._search_index(await self._open_index(user), query)
             return bool(self.permissions.visible(user, map(self.fields.to_source, hits)))

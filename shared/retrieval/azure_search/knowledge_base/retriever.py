@@ -74,10 +74,11 @@ class KnowledgeBaseRetriever:
         )
         own = {"retrieval_mode": "knowledge base", "use_semantic_captions": False}
         props = {**report.props(overrides), **own, **response.props()}
-        left_out = set(self.sources) - set(self._searched_sources(overrides))
+        searched = self._searched_sources(overrides)
+        left_out = [source.name for source in self.sources if source not in searched]
         notes = (
             *_unavailable(overrides),
-            *(NO_FILTER.format(source.name) for source in self.sources if source in left_out),
+            *map(NO_FILTER.format, left_out),
             *report.notes(overrides),
             *response.notes(),
         )
