@@ -297,6 +297,7 @@ def test_local_settings_do_not_affect_the_index(cloud: Cloud) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert cloud.search.indexes.keys() == {"docs"}
     assert all(document["embedding"] for document in cloud.documents.values())
+    assert cloud.search.indexes["docs"].definition["vectorSearch"]["vectorizers"] == []
 
 
 def test_permissions_of_the_app_reach_the_index(cloud: Cloud) -> None:

@@ -168,7 +168,7 @@ def test_roles_are_assigned_in_one_file_and_no_keys_are_used() -> None:
 def test_settings_of_the_template_override_those_of_a_person() -> None:
     body = bicep.blocks("module", "main.bicep")["app"].body
 
-    assert body.count("settings: union(appSettings, ") == 1
+    assert len(re.findall(r"settings: union\(appSettings, (?:\w+, )?\{\n", body)) == 1
     assert bicep.params("main.bicep")["appSettings"].default == "{}"
     assert "items(union(settings, signInSettings, keySettings))" in bicep.text("modules/app.bicep")
 
@@ -208,7 +208,10 @@ def test_outputs_equal_the_settings_of_the_same_name() -> None:
 
     optional = {name for name, value in outputs.items() if re.match(r"has\w+ \? ", value)}
 
+    block = re.search(r"(?ms)^var \w+Settings = has\w+ \? \{\n(.*?)^\}", bicep.text("main.bicep"))
+
     assert outputs.keys() - optional == OUTPUTS | LAPTOP
+    assert optional == set(re.findall(r"(?m)^  (\w+): ", block[1]) if block else ())
     assert {name: outputs[name] for name in LAPTOP} == {name: settings[name] for name in LAPTOP}
 
 
