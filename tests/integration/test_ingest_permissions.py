@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import ssl
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -20,7 +19,7 @@ from tests.support.fake_permissions import PermissionService
 from tests.support.fake_service import ELEVATED_READ, FakeIndexService
 from tests.support.ingest_azure import Filled
 from tests.support.ingest_command import run_command, write
-from tests.support.search_app import home
+from tests.support.search_app import home, server_tls
 from tests.support.search_writer import (
     INDEX_SPEC,
     document,
@@ -153,12 +152,6 @@ def test_index_that_is_checked_in_part_is_refused(field: str) -> None:
     assert service.indexes["docs"].docs == {}
 
 
-def tls(home: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(home / "server.pem")
-    return context
-
-
 ACL = """
 hers.md:
   oids: [oid-a]
@@ -171,7 +164,7 @@ def test_command_writes_what_the_service_shows_to_each_user(home: Path, tmp_path
     write(tmp_path, "docs/acl.yaml", ACL)
     for name in ("public.md", "hers.md", "team/plan.md"):
         write(tmp_path, f"docs/{name}", "The deductible is 2,000 dollars.")
-    with run_upstream(Filled(), tls(home)) as service:
+    with run_upstream(Filled(), server_tls(home)) as service:
         settings = {
             "AZURE_SEARCH_ENDPOINT": service.url,
             "AZURE_SEARCH_INDEX": "docs",

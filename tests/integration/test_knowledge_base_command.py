@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import pytest
 from tests.support.fake_knowledge_base import DATA_FIELDS, FakeKnowledgeBase
 from tests.support.ingest_command import PATIENCE
 from tests.support.isolation import app_copy
-from tests.support.search_app import DOCS, home
+from tests.support.search_app import DOCS, home, server_tls
 from tests.support.upstream import error_response, run_upstream
 
 __all__ = ["home"]  # fixtures
@@ -34,10 +33,8 @@ BASE, SOURCE = "knowledgebases('kb')", "knowledgesources('docs')"
 
 @pytest.fixture
 def service(home: Path) -> Iterator[FakeKnowledgeBase]:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(home / "server.pem")
     fake = FakeKnowledgeBase(docs=DOCS, definitions={"indexes('docs')": INDEX})
-    with run_upstream(fake, tls) as running:
+    with run_upstream(fake, server_tls(home)) as running:
         yield running
 
 

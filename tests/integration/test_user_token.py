@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import ssl
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ from tests.support.fake_entra import CLIENT, TENANT, FakeEntra, refusal, search_
 from tests.support.fake_knowledge_base import document_elsewhere
 from tests.support.fake_permissions import HEADER, PermissionService
 from tests.support.fake_search import document
-from tests.support.search_app import app_over, home, log_of, signed
+from tests.support.search_app import app_over, home, log_of, server_tls, signed
 from tests.support.servers import SIGN_IN
 from tests.support.upstream import Exchange, Step, error_response, run_upstream
 
@@ -54,10 +53,8 @@ Parts = tuple[PermissionService, FakeEntra, httpx.Client]
 
 @contextmanager
 def running(home: Path, **more: str) -> Iterator[Parts]:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(home / "server.pem")
     service = PermissionService(docs=DOCS, members=MEMBERS)
-    with run_upstream(FakeEntra(), tls) as entra:
+    with run_upstream(FakeEntra(), server_tls(home)) as entra:
         settings = {**SETTINGS, "AZURE_AUTHORITY_HOST": entra.url, **more}
         with app_over(service, home, **settings) as (_, client):
             yield service, entra, client

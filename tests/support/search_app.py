@@ -66,6 +66,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def server_tls(home: Path) -> ssl.SSLContext:
+    """The TLS of a server whose certificate the app trusts."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(home / "server.pem")
+    return tls
+
+
 def ask(client: httpx.Client, user: str | None = None, **overrides: Any) -> httpx.Response:
     headers = signed(*USERS[user]) if user else {}
     body = {
@@ -109,10 +116,8 @@ def app_over(
     service: FakeSearch, home: Path, **more: str
 ) -> Iterator[tuple[Upstream, httpx.Client]]:
     """The app over a search service, and a model for it."""
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(home / "server.pem")
     with ExitStack() as stack:
-        search = stack.enter_context(run_upstream(service, tls))
+        search = stack.enter_context(run_upstream(service, server_tls(home)))
         model: Upstream = stack.enter_context(run_upstream())
         settings = {
             "AZURE_SEARCH_ENDPOINT": search.url,
