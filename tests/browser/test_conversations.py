@@ -268,6 +268,22 @@ def test_answer_is_stored_if_the_page_is_left_while_it_streams(
     expect(page.get_by_text("You stopped this answer.")).to_be_visible()
 
 
+def test_stopped_answer_is_stored_if_the_page_is_left_at_once(page: Page, stored: Server) -> None:
+    # Never answered: what the page reads to find out whether the app has stored the answer.
+    page.route("**/conversation/*max_results=1", lambda route: None)
+    page.goto(stored.url)
+    ask(page, "say part; wait for a stop before the page is left")
+    expect(page.locator(".turn .text")).to_have_text("part")
+    with page.expect_request("**/conversation/*max_results=1"):
+        page.get_by_role("button", name="Stop", exact=True).click()
+    address = page.url
+    page.goto("about:blank")
+    page.goto(address)
+
+    expect(page.locator(".turn .text")).to_have_text("part")
+    expect(page.get_by_text("You stopped this answer.")).to_be_visible()
+
+
 def test_first_answer_that_was_stopped_before_a_word_keeps_its_question(
     page: Page, stored: Server
 ) -> None:

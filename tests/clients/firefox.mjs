@@ -72,6 +72,7 @@ const SCENARIOS = {
     await untilText(".turn .text", "begun");
     await click("#stop");
     await untilText(".turn .status", "You stopped this answer.");
+    await until(() => document.querySelector(".turn .link").checkVisibility()); // it is stored
     await page.reload();
     await untilText(".turn .text", "begun");
   },

@@ -37,7 +37,10 @@ export class Chat {
     };
     stopButton.addEventListener("click", () => this.controller?.abort());
     saveButton.addEventListener("click", () => this.#save());
-    addEventListener("pagehide", () => this.#abandon({ keepalive: true }));
+    addEventListener("pagehide", () => {
+      this.#abandon({ keepalive: true });
+      this.storeNow?.();
+    });
     addEventListener("pageshow", ({ persisted }) => persisted && location.reload()); // its answer was ended
     this.#showBusy();
   }
@@ -211,10 +214,17 @@ export class Chat {
       if (old) await this.#mark(id, old, false);
       return;
     }
-    if (!turn.isStored && !(await this.#isStoredByApp(id, turn))) await storePart(id, turn, ended);
+    if (!turn.isStored) await this.#storeOnce(id, turn, ended);
     if (old && this.turns[0] === turn && (await renameFirst(id, old.question, turn.question))) {
       this.handlers.changed();
     }
+  }
+
+  /** Stores an answer unless the app has; at once if the page is left before that is known. */
+  async #storeOnce(id, turn, ended) {
+    this.storeNow = () => storePart(id, turn, ended, { keepalive: true }).catch(() => {});
+    const isStored = await this.#isStoredByApp(id, turn).finally(() => (this.storeNow = null));
+    if (!isStored) await storePart(id, turn, ended, { keepalive: true });
   }
 
   /** Returns whether the app has stored an answer whose last line was lost or stopped. */

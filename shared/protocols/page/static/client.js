@@ -4,6 +4,7 @@ import { openFile } from "./elements.js";
 import { readForTab, storeForTab } from "./preferences.js";
 
 const KEY_NAME = "x-functions-key";
+const MAX_KEPT_ALIVE = 20_000; // characters of a body: browsers allow 64 KiB of UTF-8
 const PRINTABLE = /^[\x21-\x7e]+$/; // what a header can carry
 
 /** What the page can do without: a deployment may lack these routes. */
@@ -73,8 +74,11 @@ export async function readJson(path, options) {
 }
 
 /** Sends JSON, and returns the JSON of the response. Throws RequestError. */
-export function writeJson(path, method, value, options = {}) {
-  return readJson(path, { ...options, ...json(method, value) });
+export function writeJson(path, method, value, { keepalive = false } = {}) {
+  const request = json(method, value);
+  // A browser refuses to keep a longer request alive after the page is left.
+  const isShort = request.body.length <= MAX_KEPT_ALIVE;
+  return readJson(path, { ...request, keepalive: keepalive && isShort });
 }
 
 function json(method, value) {
