@@ -82,6 +82,11 @@ class Acl:
 
     rules: tuple[tuple[str, DocumentReaders], ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no rules: all documents are public."""
+        return not self.rules
+
     def readers_of(self, name: str) -> DocumentReaders:
         """Who may see the file `name`, its path in the folder: the most specific rule applies.
 
@@ -133,13 +138,18 @@ def read_acl(folder: Path, names: Iterable[str], acl_files: Iterable[str] = ()) 
 
     `acl_files` are the files in it that look like access rules. Raises AclError.
     """
-    paths = tuple(normalize("NFC", name) for name in names)
     _check_locations(folder, acl_files)
     if not os.path.lexists(folder / ACL_FILE):
         return Acl()
     if not (folder / ACL_FILE).is_file():  # such as a link to an unmounted share
         raise AclError(f"{ACL_FILE} is no file that can be read.")
-    rules = _parse(folder / ACL_FILE)
+    return parse_acl_file(folder / ACL_FILE, names)
+
+
+def parse_acl_file(path: Path, names: Iterable[str]) -> Acl:
+    """Parse the rules in a file, for the documents of these names. Raises AclError."""
+    paths = tuple(normalize("NFC", name) for name in names)
+    rules = _parse(path)
     for pattern in rules:
         if not any(path_matches(pattern, name) for name in paths):
             raise AclError(f"{ACL_FILE}: {pattern} fits none of the documents.")
@@ -155,8 +165,8 @@ def check_no_rules(folder: Path) -> None:
         raise AclError(CONTRADICTION)
 
 
-def _check_locations(folder: Path, acl_files: Iterable[str]) -> None:
-    """Raise AclError for rules in other places or under other names, which have no effect."""
+def check_names(acl_files: Iterable[str]) -> None:
+    """Raise AclError for rules below the top, or under other names, which have no effect."""
     for name in acl_files:
         if name != ACL_FILE:
             raise AclError(
@@ -164,6 +174,11 @@ def _check_locations(folder: Path, acl_files: Iterable[str]) -> None:
                 "If it is a document, give it another name; if all files are public, use "
                 "--no-rules (make index ARGS=--no-rules)."
             )
+
+
+def _check_locations(folder: Path, acl_files: Iterable[str]) -> None:
+    """Raise AclError for rules in other places or under other names, which have no effect."""
+    check_names(acl_files)
     parents = folder.resolve().parents
     if above := next((up for up in parents if (up / ACL_FILE).is_file()), None):
         raise AclError(f"{above / ACL_FILE} has rules for this folder too: give {above} instead.")

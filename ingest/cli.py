@@ -1,4 +1,4 @@
-"""Indexes the documents of a folder: `python -m ingest [FOLDER] [--prune]`.
+"""Indexes documents: `python -m ingest [FOLDER] [--prune]`.
 
 The settings choose the index: Azure AI Search where its endpoint is set, else the embedded one.
 """
@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +23,9 @@ from tqdm import tqdm
 
 from ingest import acl
 from ingest.document import MEGABYTE
-from ingest.pipeline import IngestPipeline, IngestSummary
+from ingest.pipeline import AccessRules, IngestPipeline, IngestSummary
 from ingest.sandbox import SandboxLimits, SandboxReader, SandboxStartError
-from ingest.scan import Listing, list_folder
+from ingest.scan import FolderFile, Listing, SourceFile, list_folder
 from ingest.setup import (
     IngestOptions,
     IngestSetup,
@@ -81,13 +82,14 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add(
         "folder",
-        type=Path,
         nargs="?",
         default=None,
-        help="the folder of documents with its subfolders; by default that of the embedded index",
+        help="the folder of documents with its subfolders, or its address in Blob storage; by "
+        "default that of the embedded index",
     )
     add("--prune", action="store_true", help="remove what is no longer in the folder")
     add("--no-rules", action="store_true", help="the folder has no access rules: all is public")
+    add("--permissions", action="store_true", help="the access lists of Data Lake Storage apply")
     add("--largest", dest="max_megabytes", type=int, metavar="MB", help="skip larger files (32)")
     add("--seconds", type=float, help="skip files that take longer to read (60)")
     azure = parser.add_argument_group("with Azure AI Search")
@@ -97,7 +99,9 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     add("--embedding-model", metavar="NAME", help="the model, if not named like its deployment")
     add("--roles", type=float, metavar="SECONDS", help="retry refusals so long (0)")
     values = parser.parse_args(arguments)
-    values.folder = values.folder.expanduser() if values.folder else None
+    if "://" in (values.folder or ""):
+        read_address(parser, values)
+    values.folder = Path(values.folder).expanduser() if values.folder else None
     options = IngestOptions(**vars(values))
     if options.indexer and not (options.storage or "").startswith("/subscriptions/"):
         parser.error("--indexer needs --storage /subscriptions/.../storageAccounts/NAME")
@@ -107,29 +111,58 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         parser.error("--seconds must be 1 or more")
     if options.storage and not options.indexer:
         parser.error("--storage is for --indexer alone")
+    if options.permissions and not options.blobs:
+        parser.error("--permissions is for documents in Data Lake Storage")
     return values
 
 
+def read_address(parser: argparse.ArgumentParser, values: argparse.Namespace) -> None:
+    """Read an address in place of a folder."""
+    from ingest.storage.address import parse_address
+
+    try:
+        values.blobs, values.folder = parse_address(values.folder), None
+    except UsageError as error:
+        parser.error(str(error))
+    if getattr(values, "indexer", False):
+        parser.error("--indexer is for a folder")
+
+
 async def run(options: IngestOptions, settings: Settings) -> None:
-    """Index a folder and print a summary. Raises HANDLED_ERRORS."""
-    start = time.monotonic()
+    """Index documents and print a summary. Raises HANDLED_ERRORS."""
+    if options.blobs:
+        from ingest.storage.documents import open_documents
+
+        async with open_documents(settings, options, options.blobs) as (blobs, readers):
+            return await index(options, settings, blobs, readers)
+    if options.folder is None:
+        raise UsageError(NO_FOLDER)
     if options.no_rules:
         acl.check_no_rules(options.folder)
     listing, rules = list_documents(options.folder, options.no_rules)
     if options.indexer:
         from ingest.indexer.run import index_folder
 
+        start = time.monotonic()
         results = await index_folder(settings, listing, options)
         print_lines(format_indexer_summary(*results, time.monotonic() - start))
         return
+    await index(options, settings, listing, rules)
+
+
+async def index(
+    options: IngestOptions, settings: Settings, listing: Listing[SourceFile], rules: AccessRules
+) -> None:
+    """Bring the index up to date with a listing. Raises HANDLED_ERRORS."""
+    start = time.monotonic()
     public = rules.public_by_default(file.name for file in listing.files)
     await check_restricted_files(settings, options, public)
-    async with open_setup(settings, options, restricted=bool(rules.rules)) as setup:
-        print_lines([f"{len(listing.files)} documents in {options.folder} -> {setup.description}"])
+    async with open_setup(settings, options, restricted=not rules.is_empty) as setup:
+        print_lines([f"{len(listing.files)} documents in {options.place} -> {setup.description}"])
         summary = await index_documents(options, setup, listing, rules)
     print_lines(format_summary(summary, time.monotonic() - start))
     if summary.is_unreadable:
-        raise UsageError(NOTHING_READ.format(folder=options.folder))
+        raise UsageError(NOTHING_READ.format(folder=options.place))
     if summary.is_outdated:
         raise UsageError(OUTDATED)
     if setup.enricher.embed is None and settings.embeddings != "off":
@@ -142,7 +175,7 @@ def print_lines(lines: Iterable[str]) -> None:
         print(line, flush=True)
 
 
-def list_documents(folder: Path, no_rules: bool = False) -> tuple[Listing, acl.Acl]:
+def list_documents(folder: Path, no_rules: bool = False) -> tuple[Listing[FolderFile], acl.Acl]:
     """List the documents of a folder and read its access rules. Raises UsageError, AclError.
 
     `no_rules` states that no file has rules: files that look like access rules are skipped.
@@ -159,7 +192,7 @@ def list_documents(folder: Path, no_rules: bool = False) -> tuple[Listing, acl.A
 
 
 async def index_documents(
-    options: IngestOptions, setup: IngestSetup, listing: Listing, rules: acl.Acl
+    options: IngestOptions, setup: IngestSetup, listing: Listing[SourceFile], rules: AccessRules
 ) -> IngestSummary:
     """Run the pipeline with a progress bar."""
     limits = SandboxLimits(max_bytes=options.max_megabytes * MEGABYTE, timeout=options.seconds)
@@ -254,10 +287,10 @@ async def run_options(values: argparse.Namespace, settings: Settings) -> tuple[s
 
     Returns nothing more to print. Raises HANDLED_ERRORS.
     """
-    folder = find_indexed_folder(settings) if values.folder is None else values.folder
-    if folder is None:
-        raise UsageError(NO_FOLDER)
-    await run(IngestOptions(**{**vars(values), "folder": folder}), settings)
+    options = IngestOptions(**vars(values))
+    if options.place is None:
+        options = replace(options, folder=find_indexed_folder(settings))
+    await run(options, settings)
     return ()
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
 
 from ingest import acl
 from ingest.concurrency import prefetch
-from ingest.document import UNKNOWN_TYPE, UnreadableDocument, too_large_message
+from ingest.document import UNKNOWN_TYPE, UnreadableDocument
 from ingest.enrich import Enricher
 from ingest.sandbox import SandboxReader
-from ingest.scan import Listing, SourceFile, compute_fingerprint
+from ingest.scan import Listing, SourceFile
 from ingest.splitting.passages import SPLITTER_VERSION
 from ingest.targets.index_writer import (
     Document,
@@ -24,8 +25,26 @@ from shared.domain.errors import BadRequest
 
 PREFETCH_FILES = 3  # files that are read and embedded while another one is written
 
-# A document to write, None where the index is up to date, or the reason for skipping the file.
-FileResult = Document | str | None
+# A document to write with the path of its content, None where the index is up to date, or the
+# reason for skipping the file.
+FileResult = tuple[Document, Path] | str | None
+
+
+class AccessRules(Protocol):
+    """Who may see which document."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no rules: all documents are public."""
+        ...
+
+    def readers_of(self, name: str) -> acl.DocumentReaders:
+        """Who may see the document of this name. Raises UnreadableDocument if nobody may."""
+        ...
+
+    def public_by_default(self, names: Iterable[str]) -> set[str]:
+        """The documents that no rule matches, where the rules restrict no document."""
+        ...
 
 
 @dataclass(slots=True)
@@ -67,7 +86,7 @@ class IngestPipeline:
     # Of reading and splitting: files are indexed again when it changes
     version: int = SPLITTER_VERSION
 
-    async def run(self, listing: Listing, rules: acl.Acl) -> IngestSummary:
+    async def run(self, listing: Listing[SourceFile], rules: AccessRules) -> IngestSummary:
         """Update the index. Raises IndexUnavailable, and ChatError where a model fails.
 
         An interrupted run can be repeated: files that are complete in the index are not read again.
@@ -80,11 +99,12 @@ class IngestPipeline:
             for file in files:
                 result = await anext(prefetched)
                 await self._apply(summary, file, result, file.name in indexed)
+                file.release()
                 self.on_file(file.name)
         await self._remove_skipped(summary, listing, indexed)
         names = {file.name for file in files} | {name for name, _ in listing.skipped}
         stale = (name for name in indexed if name not in names)
-        if not rules.rules:
+        if rules.is_empty:
             stale = (name for name in stale if not listing.may_contain(name))
         await self._remove_stale(summary, stale, rules)
         summary.is_unreadable = names.isdisjoint(indexed) and not summary.has_documents
@@ -92,7 +112,9 @@ class IngestPipeline:
             await self.writer.finish()
         return summary
 
-    async def _process(self, file: SourceFile, rules: acl.Acl, indexed: str | None) -> FileResult:
+    async def _process(
+        self, file: SourceFile, rules: AccessRules, indexed: str | None
+    ) -> FileResult:
         """Build one file's document without changing the index; errors become reasons."""
         try:
             return await self._build_document(file, rules, indexed)
@@ -104,24 +126,23 @@ class IngestPipeline:
             return f"It cannot be opened: {error.strerror}."
 
     async def _build_document(
-        self, file: SourceFile, rules: acl.Acl, indexed: str | None
-    ) -> Document | None:
+        self, file: SourceFile, rules: AccessRules, indexed: str | None
+    ) -> tuple[Document, Path] | None:
         """Build a file's document; None where the index has the same fingerprint.
 
         Raises UnreadableDocument, ChatError, OSError.
         """
         access, max_bytes = rules.readers_of(file.name), self.reader.limits.max_bytes
-        if file.path.stat().st_size > max_bytes:  # before it is read to be hashed
-            raise UnreadableDocument(too_large_message(max_bytes))
         inputs = (str(self.version), self.enricher.fingerprint, *access.oids, "", *access.groups)
-        fingerprint = await asyncio.to_thread(compute_fingerprint, file, *inputs)
+        fingerprint = await file.compute_fingerprint(max_bytes, *inputs)
         if fingerprint == indexed:
             return None
-        content = await self.reader.read_passages(file.path, file.name)
+        path = await file.fetch()
+        content = await self.reader.read_passages(path, file.name)
         passages, vectors = await self.enricher.enrich(
             tuple(replace(one, oids=access.oids, groups=access.groups) for one in content)
         )
-        return Document(file.name, fingerprint, passages, vectors)
+        return Document(file.name, fingerprint, passages, vectors), path
 
     async def _apply(
         self, summary: IngestSummary, file: SourceFile, result: FileResult, is_indexed: bool
@@ -131,10 +152,12 @@ class IngestPipeline:
             return
         if isinstance(result, str):
             summary.skipped.append((file.name, result))
-        elif await _try_change(summary, file.name, self.writer.put(result, file.path)):
-            summary.indexed += 1
-            summary.passages += len(result.passages)
-            return
+        else:
+            document, path = result
+            if await _try_change(summary, file.name, self.writer.put(document, path)):
+                summary.indexed += 1
+                summary.passages += len(document.passages)
+                return
         is_unsupported = result == UNKNOWN_TYPE
         summary.unsupported += is_unsupported
         summary.unreadable += not is_unsupported
@@ -143,14 +166,14 @@ class IngestPipeline:
             await self._remove(summary, file.name)
 
     async def _remove_skipped(
-        self, summary: IngestSummary, listing: Listing, indexed: Collection[str]
+        self, summary: IngestSummary, listing: Listing[SourceFile], indexed: Collection[str]
     ) -> None:
         """Remove files that are now left out, such as those that have become links."""
         for name in [name for name, _ in listing.skipped if name in indexed]:
             await self._remove(summary, name)
 
     async def _remove_stale(
-        self, summary: IngestSummary, names: Iterable[str], rules: acl.Acl
+        self, summary: IngestSummary, names: Iterable[str], rules: AccessRules
     ) -> None:
         """Remove files that left the folder, with `prune` or where the folder has rules.
 
@@ -158,7 +181,7 @@ class IngestPipeline:
         folder that cannot be read, and have other readers than before.
         """
         for name in sorted(names):
-            if not self.prune and not rules.rules:
+            if not self.prune and rules.is_empty:
                 summary.stale += 1
             else:
                 await self._remove(summary, name)

@@ -25,6 +25,7 @@ from shared.domain.errors import ChatError
 from shared.settings import SHARED_FOLDER, Settings, SettingsError
 
 if TYPE_CHECKING:
+    from ingest.storage.address import StorageAddress
     from ingest.targets.azure_search.index_update import IndexSpec
     from shared.retrieval.azure_search.index_fields import IndexFields
 
@@ -51,10 +52,12 @@ OTHER_SCHEMA = (
 class IngestOptions:
     """The arguments of the command line."""
 
-    folder: Path  # has the documents
+    folder: Path | None  # has the documents
+    blobs: StorageAddress | None = None  # has them in place of a folder
     prune: bool = False  # remove what is no longer in the folder
     # There is no acl.yaml on purpose: files that the index restricts become public
     no_rules: bool = False
+    permissions: bool = False  # the access lists of the storage account are the rules
     indexer: bool = False
     max_megabytes: int = 32  # of a file
     seconds: float = 60  # to read a file
@@ -62,6 +65,18 @@ class IngestOptions:
     storage: str | None = None  # the storage account's resource id
     # For how many seconds refusals are retried, as new role assignments take minutes to act
     roles: float = 0
+
+    @property
+    def place(self) -> str | None:
+        """The folder or the address of the documents; None if the arguments have neither."""
+        if self.blobs:
+            return str(self.blobs)
+        return str(self.folder) if self.folder else None
+
+    @property
+    def root(self) -> Path | None:
+        """The folder from which the app can serve the files."""
+        return self.folder.resolve() if self.folder else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +182,7 @@ def build_sqlite_writer(clients: Clients, options: IngestOptions, dimensions: in
         raise SettingsError(("INDEX_FILE must name a file to write: it says `samples`",))
     model = clients.embedding_model if dimensions else None
     index = SHARED_FOLDER.parent / clients.settings.index_file
-    return SqliteIndexWriter(index, IndexMeta(options.folder.resolve(), model, dimensions))
+    return SqliteIndexWriter(index, IndexMeta(options.root, model, dimensions))
 
 
 def warn_about_other_folder(settings: Settings, options: IngestOptions) -> None:
@@ -179,7 +194,7 @@ def warn_about_other_folder(settings: Settings, options: IngestOptions) -> None:
         return
     with suppress(ChatError):  # an index that cannot be read is replaced
         previous = SqliteRetriever(index).documents
-        if previous and previous != options.folder.resolve():
+        if previous and previous != options.root:
             tqdm.write(OTHER_FOLDER.format(index=index.name, previous=previous))
 
 

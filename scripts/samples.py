@@ -16,7 +16,7 @@ from ingest.cli import (
     list_documents,
     print_lines,
 )
-from ingest.scan import Listing
+from ingest.scan import FolderFile, Listing
 from ingest.setup import IngestOptions, open_setup
 from ingest.targets.index_writer import DocumentRejected
 from scripts.switches import is_off, is_on, is_private_network
@@ -114,7 +114,7 @@ async def try_load(settings: Settings) -> None:
     start = time.monotonic()
     listing, rules = list_documents(SAMPLES)
     options = IngestOptions(SAMPLES)
-    async with open_setup(settings, options, restricted=bool(rules.rules)) as setup:
+    async with open_setup(settings, options, restricted=not rules.is_empty) as setup:
         if has_other_documents(await setup.writer.fingerprints(), listing):
             return print_lines([OTHER_DOCUMENTS_MESSAGE.format(index=settings.azure_search_index)])
         print_lines([f"{len(listing.files)} sample documents -> {setup.description}"])
@@ -125,6 +125,6 @@ async def try_load(settings: Settings) -> None:
     print_lines(format_summary(summary, time.monotonic() - start))
 
 
-def has_other_documents(indexed: Mapping[str, str], samples: Listing) -> bool:
+def has_other_documents(indexed: Mapping[str, str], samples: Listing[FolderFile]) -> bool:
     """Whether the index has documents, but no sample."""
     return bool(indexed) and indexed.keys().isdisjoint(file.name for file in samples.files)

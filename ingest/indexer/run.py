@@ -20,7 +20,7 @@ from ingest.acl import ACL_FILE, Acl
 from ingest.document import MEGABYTE, too_large_message
 from ingest.indexer import definitions
 from ingest.indexer.definitions import IndexerPlan
-from ingest.scan import Listing, SourceFile
+from ingest.scan import FolderFile, Listing
 from ingest.targets.azure_search import index_update
 from ingest.targets.azure_search.blob_upload import BlobUploader, make_uploader
 from ingest.targets.azure_search.retry import RetryPolicy
@@ -180,13 +180,14 @@ def _single_line(message: str) -> str:
 
 
 async def index_folder(
-    settings: Settings, listing: Listing, options: setup.IngestOptions
+    settings: Settings, listing: Listing[FolderFile], options: setup.IngestOptions
 ) -> tuple[UploadResult, IndexerResult]:
     """Upload a folder's files, set the indexer up, and follow it.
 
     Raises DocumentRejected, SettingsError, and AclError where the index restricts one of the files.
     """
-    refuse_acl(options.folder)
+    if options.folder:
+        refuse_acl(options.folder)
     _, index, storage, *_ = configuration.require_settings(settings, *REQUIRED_SETTINGS)
     setup.read_index_fields(settings)
     public = Acl().public_by_default(file.name for file in listing.files)
@@ -206,7 +207,7 @@ async def index_folder(
 
 
 async def upload_files(
-    files: BlobUploader, listing: Listing, options: setup.IngestOptions
+    files: BlobUploader, listing: Listing[FolderFile], options: setup.IngestOptions
 ) -> UploadResult:
     """Update the container from the folder; rejected files are skipped.
 
@@ -229,7 +230,7 @@ async def upload_files(
     return UploadResult(uploaded, len(stale), tuple(rejected))
 
 
-async def _upload_file(files: BlobUploader, file: SourceFile, max_bytes: int) -> bool:
+async def _upload_file(files: BlobUploader, file: FolderFile, max_bytes: int) -> bool:
     """Upload a file if it has changed; returns whether it was. One that is too large is removed."""
     try:
         size = file.path.stat().st_size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from azure.core.credentials_async import AsyncTokenCredential
 
 from tests.support.azure_cli import AZ, write_cli
 from tests.support.servers import TIMEOUT, free_port, stop_server
+from tests.support.upstream import Server, run_upstream
 
 CLIENTS = Path(__file__).parent.parent / "clients"
 MAIN = CLIENTS / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
@@ -64,6 +66,14 @@ class AzuriteHome:
     @property
     def ca(self) -> str:
         return str(self.folder / "ca.pem")
+
+    @contextmanager
+    def listening(self, server: Server) -> Iterator[Any]:
+        """Run a server with the certificate until the block ends."""
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(self.folder / "server.pem")
+        with run_upstream(server, tls) as running:
+            yield running
 
 
 def make_home(folder: Path) -> AzuriteHome:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from tests.support.azurite import AzuriteHome
 from tests.support.fake_service import FakeIndexService
 from tests.support.ingest_command import Seeing
-from tests.support.upstream import RecordedRequest, Server, Step, run_upstream
+from tests.support.upstream import RecordedRequest, Server, Step
 
 
 class Filled(FakeIndexService):
@@ -32,9 +30,6 @@ class Azure:
     model: Seeing
     settings: dict[str, str]
 
-    @contextmanager
-    def listening(self, server: Server) -> Iterator[Any]:
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(self.home.folder / "server.pem")
-        with run_upstream(server, tls) as running:
-            yield running
+    def listening(self, server: Server) -> AbstractContextManager[Any]:
+        """Run a server with the certificate until the block ends."""
+        return self.home.listening(server)

@@ -1,0 +1,91 @@
+"""Computes who may read a file by the access lists of Data Lake Storage.
+
+The lists are those of POSIX: https://learn.microsoft.com/azure/storage/blobs/data-lake-storage-access-control.
+Whoever the index names must be allowed by them; where that cannot be known, nobody is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ingest.acl import DocumentReaders
+
+# An object id of Entra ID; an owner can also be `$superuser`, who is nobody.
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ENTRY = re.compile(r"(user|group|mask|other):([^:]*):([r-][w-][x-])[t+]?")
+
+
+class InvalidAccessList(ValueError):
+    """An access list has another form than documented."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessList:
+    """The permissions of users and groups for one path, such as `r-x`, by object id.
+
+    The mask is applied to them, and the owners are among them.
+    """
+
+    users: Mapping[str, str]
+    groups: Mapping[str, str]
+
+
+def parse_access_list(text: str, owner: str, group: str) -> AccessList:
+    """Parse the value of `x-ms-acl`, for a path with these owners. Raises InvalidAccessList."""
+    entries: dict[tuple[str, str], str] = {}
+    for entry in text.lower().split(","):
+        if entry.startswith("default:"):  # of new files in a directory
+            continue
+        match = _ENTRY.fullmatch(entry)
+        if match is None or match.group(1, 2) in entries:
+            raise InvalidAccessList
+        kind, id, permissions = match.groups()
+        entries[kind, id] = permissions
+    if not {("user", ""), ("group", ""), ("other", "")} <= entries.keys():
+        raise InvalidAccessList
+    mask = entries.get(("mask", ""), "rwx")
+    named = {key: _and(value, mask) for key, value in entries.items() if key[1]}
+    users = {id: value for (kind, id), value in named.items() if kind == "user"}
+    groups = {id: value for (kind, id), value in named.items() if kind == "group"}
+    # To the owner neither the mask applies, nor an entry with the owner's name.
+    users[owner.lower()] = entries["user", ""]
+    group = group.lower()
+    groups[group] = _or(_and(entries["group", ""], mask), groups.get(group, ""))
+    return AccessList(_keep_ids(users), _keep_ids(groups))
+
+
+def find_readers(file: AccessList, folders: Sequence[AccessList]) -> DocumentReaders | None:
+    """Return who may read a file below these folders; None if that is nobody for sure.
+
+    A user or a group counts if it has `r` for the file and `x` for each folder. The entry `other`
+    grants nothing. If a user has less, no group counts: this user may be in it, and the user's own
+    entry takes precedence.
+    """
+    users = _holders((each.users for each in folders), file.users)
+    groups = _holders((each.groups for each in folders), file.groups)
+    excluded = any("x" not in value for each in folders for value in each.users.values())
+    if excluded or any("r" not in value for value in file.users.values()):
+        groups = set()
+    return DocumentReaders(tuple(sorted(users)), tuple(sorted(groups))) if users | groups else None
+
+
+def _holders(folders: Iterable[Mapping[str, str]], file: Mapping[str, str]) -> set[str]:
+    """The ids with `r` for a file and `x` for each folder."""
+    readers = {id for id, value in file.items() if "r" in value}
+    return readers.intersection(
+        *({id for id, value in each.items() if "x" in value} for each in folders)
+    )
+
+
+def _keep_ids(values: Mapping[str, str]) -> dict[str, str]:
+    return {id: value for id, value in values.items() if _ID.fullmatch(id)}
+
+
+def _and(first: str, second: str) -> str:
+    return "".join(one for one in first if one in second and one != "-")
+
+
+def _or(first: str, second: str) -> str:
+    return "".join(sorted({*first, *second}))

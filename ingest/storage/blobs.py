@@ -1,0 +1,193 @@
+"""Lists and reads documents in Blob storage. Unchanged ones are known by their ETag."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from azure.core.exceptions import HttpResponseError
+from azure.storage.blob import BlobProperties
+from azure.storage.blob.aio import ContainerClient
+
+from ingest import acl
+from ingest.document import UnreadableDocument, too_large_message
+from ingest.scan import Listing, hash_inputs, is_system_file
+from ingest.secrets import describe_secret, describe_secret_name
+from ingest.storage.address import StorageAddress
+from shared.azure.errors import map_errors, map_malformed_response
+from shared.bootstrap.local_settings import UsageError
+from shared.domain.errors import Misconfigured
+from shared.files import blobs
+
+TIMEOUT_SECONDS = 600  # of a listing, and of a download with its retries
+ROLE = "Storage Blob Data Reader"
+NO_CONTAINER = "{address}: there is no such container."
+REFUSED = (
+    "{address}: the service refuses to show its documents. Whoever runs this needs the role {role} "
+    "on the account or the container."
+)
+RULES_ABOVE = (
+    "The container has rules for this folder too, in {name}: index the folder of that {file}."
+)
+# Why a blob cannot be read that could be listed, by the service's code.
+REASONS: Mapping[str, str] = {
+    "BlobArchived": "It is in the archive tier.",
+    "BlobNotFound": "It was deleted during the run.",
+    "BlobUsesCustomerSpecifiedEncryption": "It is encrypted by a key of its owner.",
+    "ConditionNotMet": "It changed while it was read: run this again.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BlobFile:
+    """A document in a blob; see SourceFile."""
+
+    name: str
+    size: int  # in bytes
+    etag: str
+    copy: Path  # where its content is written
+    folder: BlobFolder
+
+    async def compute_fingerprint(self, max_bytes: int, *inputs: str) -> str:
+        """Hash the ETag, which changes with the content, and the inputs."""
+        if self.size > max_bytes:
+            raise UnreadableDocument(too_large_message(max_bytes))
+        fingerprint: str = hash_inputs(*inputs, self.etag).hexdigest()
+        return fingerprint
+
+    async def fetch(self) -> Path:
+        """Write a copy of its content, and return its path."""
+        await self.folder.download(self.name, self.copy)
+        if reason := describe_secret(self.copy):
+            raise UnreadableDocument(reason)
+        return self.copy
+
+    def release(self) -> None:
+        """Delete the copy."""
+        self.copy.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BlobFolder:
+    """The documents below a path of a container."""
+
+    address: StorageAddress
+    container: ContainerClient
+    copies: Path  # a folder for copies of the documents that are being read
+    max_bytes: int  # of a document
+
+    async def list_files(self) -> Listing[BlobFile]:
+        """List the documents and the skipped files. Raises UsageError, ChatError."""
+        listing = Listing[BlobFile]()
+        names = self.container.list_blobs(self.address.prefix, include=["metadata"])
+        async with self.map_errors():
+            async for blob in names:
+                self._add(listing, blob)
+        listing.files.sort(key=lambda file: file.name)
+        listing.skipped = sorted(set(listing.skipped))  # a hidden folder is in it once
+        return listing
+
+    def _add(self, listing: Listing[BlobFile], blob: BlobProperties) -> None:
+        name = blob.name.removeprefix(self.address.prefix)
+        path = PurePosixPath(name)
+        if _is_folder(blob) or is_system_file(path.name):
+            return
+        if acl.ACL_FILE_LOOKALIKE.fullmatch(path.name):
+            listing.acl_files.append(name)
+            if name != acl.ACL_FILE:
+                listing.skipped.append((name, "Its name is one of access rules."))
+        elif skipped := _skip(name, blob):
+            listing.skipped.append(skipped)
+        else:
+            copy = self.copies / f"{len(listing.files)}{_suffix(path)}"
+            listing.files.append(BlobFile(name, blob.size, blob.etag, copy, self))
+
+    async def read_rules(self, listing: Listing[BlobFile]) -> acl.Acl:
+        """Read the rules of acl.yaml; none without it. Raises AclError, UsageError, ChatError."""
+        acl.check_names(listing.acl_files)
+        for folder in PurePosixPath(self.address.prefix).parents if self.address.prefix else ():
+            name = (folder / acl.ACL_FILE).as_posix()
+            if await self._exists(name):
+                raise acl.AclError(RULES_ABOVE.format(name=name, file=acl.ACL_FILE))
+        if acl.ACL_FILE not in listing.acl_files:
+            return acl.Acl()
+        rules = BlobFile(acl.ACL_FILE, 0, "", self.copies / acl.ACL_FILE, self)
+        try:
+            return acl.parse_acl_file(await rules.fetch(), (file.name for file in listing.files))
+        except UnreadableDocument as error:
+            raise acl.AclError(f"{acl.ACL_FILE} cannot be read: {error}") from None
+        finally:
+            rules.release()
+
+    async def _exists(self, name: str) -> bool:
+        async with self.map_errors():
+            return await self.container.get_blob_client(name).exists()
+
+    async def download(self, name: str, path: Path) -> None:
+        """Write the content of a blob to a file.
+
+        Raises UnreadableDocument, UsageError, ChatError.
+        """
+        async with self.map_errors():
+            download = await self.container.download_blob(
+                f"{self.address.prefix}{name}", max_concurrency=1
+            )
+            if download.size > self.max_bytes:  # it may have grown
+                raise UnreadableDocument(too_large_message(self.max_bytes))
+            with path.open("wb") as file:
+                async for chunk in download.chunks():
+                    file.write(chunk)
+
+    @asynccontextmanager
+    async def map_errors(self) -> AsyncIterator[None]:
+        """Limit the time of requests, and map their errors.
+
+        Raises UnreadableDocument where it is about one blob, UsageError, ChatError.
+        """
+        try:
+            with map_errors("storage", self._map_status), map_malformed_response():
+                async with asyncio.timeout(TIMEOUT_SECONDS):
+                    yield
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise UsageError(f"A copy cannot be written to {self.copies}: {reason}.") from error
+
+    def _map_status(self, error: HttpResponseError) -> Exception:
+        code = blobs.error_code(error)
+        if code == "ContainerNotFound":
+            return UsageError(NO_CONTAINER.format(address=self.address))
+        if reason := REASONS.get(code):
+            return UnreadableDocument(reason)
+        if error.status_code in (401, 403):
+            return Misconfigured(REFUSED.format(address=self.address, role=ROLE))
+        return blobs.map_status(error, role=ROLE)
+
+
+def _is_folder(blob: BlobProperties) -> bool:
+    """Whether a blob stands for a folder: it has no content."""
+    metadata = {key.lower(): value for key, value in (blob.metadata or {}).items()}
+    return blob.name.endswith("/") or metadata.get("hdi_isfolder", "").lower() == "true"
+
+
+def _skip(name: str, blob: BlobProperties) -> tuple[str, str] | None:
+    """What to skip, and the reason: the file, or a hidden folder above it."""
+    parts = name.split("/")
+    if {"", ".", ".."} & set(parts):
+        return name, "Its name is no path: a part of it is empty, `.` or `..`."
+    for place, part in enumerate(parts, 1):
+        if part.startswith("."):
+            is_file = place == len(parts)
+            return "/".join(parts[:place]), "It is hidden." if is_file else "It is a hidden folder."
+    encoding = blob.content_settings.content_encoding
+    if encoding and encoding != "identity":
+        return name, f"It is stored in the encoding {encoding}."
+    return (name, reason) if (reason := describe_secret_name(PurePosixPath(name))) else None
+
+
+def _suffix(path: PurePosixPath) -> str:
+    """The extension, by which a reader is chosen, where it is fit for a file name."""
+    return path.suffix if re.fullmatch(r"\.\w{1,20}", path.suffix, re.ASCII) else ""

@@ -1,0 +1,105 @@
+"""Opens the documents of an address in Blob storage, with the rules of who may see them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from azure.storage.filedatalake.aio import FileSystemClient
+from tqdm import tqdm
+
+from ingest import acl
+from ingest.document import MEGABYTE
+from ingest.pipeline import AccessRules
+from ingest.scan import Listing
+from ingest.setup import IngestOptions
+from ingest.storage.access_rules import AccessListReader
+from ingest.storage.address import StorageAddress
+from ingest.storage.blobs import BlobFile, BlobFolder
+from shared.azure.errors import StorageRetryPolicy
+from shared.bootstrap.clients import Clients
+from shared.bootstrap.local_settings import UsageError
+from shared.files.blobs import CONNECT_SECONDS, READ_SECONDS, make_container_client
+from shared.settings import Settings
+
+NO_LISTS = "{address}: --permissions needs an account with a hierarchical namespace."
+UNUSED_LISTS = (
+    "{address}: the account has access lists. Use --permissions to let only those find a document "
+    "who may read it (make index ARGS=--permissions), or --no-rules to make all documents public."
+)
+TWO_RULES = (
+    f"--permissions contradicts {acl.ACL_FILE} in the folder: leave out --permissions, or remove "
+    f"{acl.ACL_FILE} to let the access lists apply."
+)
+
+
+@asynccontextmanager
+async def open_documents(
+    settings: Settings, options: IngestOptions, address: StorageAddress
+) -> AsyncIterator[tuple[Listing[BlobFile], AccessRules]]:
+    """List the documents at an address, and read their rules. They can be read until the end.
+
+    Raises UsageError, AclError, ChatError.
+    """
+    clients = Clients(settings, batch=True)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(clients.close)
+        copies = Path(stack.enter_context(TemporaryDirectory(prefix="documents-")))
+        make_client = partial(_open_client, stack, clients.identity, address)
+        container = await make_client(make_container_client, address.endpoint)
+        folder = BlobFolder(address, container, copies, options.max_megabytes * MEGABYTE)
+        listing = await folder.list_files()
+        if not listing.files:
+            raise UsageError(f"{address} has no documents.")
+        lists = await make_client(FileSystemClient, address.data_lake_endpoint)
+        yield listing, await _read_rules(folder, AccessListReader(lists), listing, options)
+
+
+async def _open_client(
+    stack: AsyncExitStack, credential: Any, address: StorageAddress, make: Any, endpoint: str
+) -> Any:
+    retry_policy = StorageRetryPolicy(retry_total=6, retry_status=6, retry_backoff_max=30)
+    return await stack.enter_async_context(
+        make(
+            endpoint,
+            address.container,
+            credential,
+            retry_policy=retry_policy,
+            connection_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+        )
+    )
+
+
+async def _read_rules(
+    folder: BlobFolder,
+    reader: AccessListReader,
+    listing: Listing[BlobFile],
+    options: IngestOptions,
+) -> AccessRules:
+    has_file = acl.ACL_FILE in listing.acl_files
+    if options.permissions and has_file:
+        raise acl.AclError(TWO_RULES)
+    if options.no_rules:
+        if has_file:
+            raise acl.AclError(acl.CONTRADICTION)
+        return acl.Acl()
+    rules = await folder.read_rules(listing)
+    if has_file:
+        return rules
+    if await reader.has_access_lists() != options.permissions:
+        message = NO_LISTS if options.permissions else UNUSED_LISTS
+        raise UsageError(message.format(address=folder.address))
+    if not options.permissions:
+        return rules
+    names = [file.name for file in listing.files]
+    with tqdm(desc="access lists", unit="list", disable=None, leave=False) as bar:
+        return await reader.read_rules(folder.address.prefix, names, lambda: _advance(bar))
+
+
+def _advance(bar: tqdm[Any]) -> None:
+    bar.update()

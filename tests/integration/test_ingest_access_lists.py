@@ -1,0 +1,177 @@
+"""The command over Data Lake Storage: only who may read a file by its access list finds it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
+from shared.retrieval.sqlite.retriever import SqliteRetriever
+from tests.support.azurite import AzuriteHome
+from tests.support.fake_data_lake import FakeDataLake, PathList, storage_error
+from tests.support.ingest_storage import index_storage
+
+ANNA, BEN, STAFF, BOARD = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "1234")
+FOLDER = PathList(f"user::rwx,user:{ANNA}:--x,group::r-x,group:{STAFF}:--x,mask::rwx,other::--x")
+
+
+def file_list(entries: str) -> PathList:
+    return PathList(f"user::rw-,group::r--,{entries},other::---")
+
+
+LISTS = {
+    "": FOLDER,
+    "hr": FOLDER,
+    "hr/staff.md": file_list(f"group:{STAFF}:r--,mask::r--"),
+    "hr/anna.md": file_list(f"user:{ANNA}:r--,mask::r--"),
+    "hr/masked.md": file_list(f"user:{ANNA}:rwx,group:{STAFF}:rwx,mask::-wx"),
+    "hr/others.md": PathList("user::rw-,group::r--,other::r--"),
+    "hr/owned.md": PathList("user::rw-,group::---,mask::---,other::---", owner=ANNA),
+    "hr/excluded.md": file_list(f"user:{ANNA}:---,group:{STAFF}:r--,mask::r--"),
+    "hr/refused.md": PathList("", status=403),
+    "hr/odd.md": PathList(f"group:{STAFF}:read"),
+    "hr/closed": PathList(f"user::rwx,group::r-x,user:{ANNA}:--x,mask::--x,other::--x"),
+    "hr/closed/staff.md": file_list(f"group:{STAFF}:r--,mask::r--"),
+    "hr/closed/anna.md": file_list(f"user:{ANNA}:r--,group:{STAFF}:r--,mask::r--"),
+    # Above it, the staff may pass only as `other`.
+    "hr/board.md": file_list(f"group:{BOARD}:r--,mask::r--"),
+}
+FILES = {name: f"Parking at {name}.".encode() for name in LISTS if name.endswith(".md")}
+
+
+@pytest.fixture
+def lake(home: AzuriteHome) -> Iterator[FakeDataLake]:
+    fake = FakeDataLake(files=dict(FILES), lists=dict(LISTS))
+    with home.listening(fake):
+        yield fake
+
+
+def visible(index: Path, oid: str, *groups: str) -> set[str]:
+    """The documents that a user finds."""
+    user = User(oid=oid, groups=groups)
+    overrides = Overrides(top=50, use_oid_security_filter=True, use_groups_security_filter=True)
+    search = SqliteRetriever(index).search(user, "parking", overrides)
+    return {source.sourcefile or "" for source in asyncio.run(search).sources}
+
+
+def test_users_find_what_the_access_lists_let_them_read(
+    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+) -> None:
+    index = tmp_path / "index.db"
+    done = index_storage(home, index, f"{lake.address}/hr", "--permissions")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert visible(index, ANNA) == {"anna.md", "owned.md", "closed/anna.md"}
+    assert visible(index, BEN, STAFF) == {"staff.md"}
+    assert visible(index, ANNA, STAFF) == {"anna.md", "closed/anna.md", "owned.md", "staff.md"}
+    assert visible(index, BEN, BOARD) == set()
+    assert "  refused.md: Its access list, or that of a folder" in done.stdout
+    assert "  odd.md: Its access list, or that of a folder" in done.stdout
+    for name in ("masked", "others", "excluded", "board", "closed/staff"):
+        assert f"  {name}.md: By the access lists, no user and no group" in done.stdout
+
+
+def test_changed_access_lists_change_who_finds_unchanged_files(
+    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+) -> None:
+    index, arguments = tmp_path / "index.db", (f"{lake.address}/hr", "--permissions")
+    index_storage(home, index, *arguments)
+    before = visible(index, BEN, STAFF), visible(index, ANNA)
+    lake.lists["hr/staff.md"] = file_list(f"user:{ANNA}:r--,mask::r--")
+    lake.lists["hr/anna.md"] = PathList("user::rw-,group::r--,other::---")
+    done = index_storage(home, index, *arguments)
+
+    assert before == ({"staff.md"}, {"anna.md", "owned.md", "closed/anna.md"})
+    assert visible(index, BEN, STAFF) == set()
+    assert visible(index, ANNA) == {"staff.md", "owned.md", "closed/anna.md"}
+    assert "1 documents put (1 passages), 2 unchanged" in done.stdout
+
+
+def test_access_lists_are_not_ignored_by_mistake(
+    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+) -> None:
+    index = tmp_path / "index.db"
+    refused = index_storage(home, index, f"{lake.address}/hr")
+    is_written = index.exists()
+    public = index_storage(home, index, f"{lake.address}/hr", "--no-rules")
+
+    assert refused.returncode == 1
+    assert "the account has access lists. Use --permissions" in refused.stderr
+    assert not is_written
+    assert public.returncode == 0
+    assert visible(index, BEN) == {name.removeprefix("hr/") for name in FILES}
+
+
+def test_restricted_files_do_not_become_public_by_another_run(
+    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+) -> None:
+    index = tmp_path / "index.db"
+    index_storage(home, index, f"{lake.address}/hr", "--permissions")
+    lake.is_hierarchical = False
+    done = index_storage(home, index, f"{lake.address}/hr")
+
+    assert done.returncode == 1
+    assert "the index restricts files of this folder" in done.stderr
+    assert visible(index, BEN, STAFF) == {"staff.md"}
+
+
+def test_account_without_access_lists_has_no_permissions(
+    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+) -> None:
+    lake.is_hierarchical = False
+    done = index_storage(home, tmp_path / "index.db", f"{lake.address}/hr", "--permissions")
+
+    assert done.returncode == 1
+    assert "--permissions needs an account with a hierarchical namespace" in done.stderr
+
+
+def test_two_kinds_of_rules_are_refused(
+    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+) -> None:
+    lake.files["hr/acl.yaml"] = b"'**': {groups: [staff]}"
+    both = index_storage(home, tmp_path / "a.db", f"{lake.address}/hr", "--permissions")
+    by_file = index_storage(home, tmp_path / "b.db", f"{lake.address}/hr")
+
+    assert both.returncode == 1
+    assert "--permissions contradicts acl.yaml" in both.stderr
+    assert by_file.returncode == 0
+    assert visible(tmp_path / "b.db", BEN, "staff") == {n.removeprefix("hr/") for n in FILES}
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_missing_role_ends_the_run_and_changes_nothing(
+    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path, status: int
+) -> None:
+    index = tmp_path / "index.db"
+    index_storage(home, index, f"{lake.address}/hr", "--permissions")
+    lake.lists[""] = PathList("", status=status)
+    done = index_storage(home, index, f"{lake.address}/hr", "--permissions")
+
+    assert done.returncode == 1
+    assert "the role Storage Blob Data Owner" in done.stderr
+    assert visible(index, BEN, STAFF) == {"staff.md"}
+
+
+def test_outage_ends_the_run_and_changes_nothing(
+    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+) -> None:
+    index = tmp_path / "index.db"
+    index_storage(home, index, f"{lake.address}/hr", "--permissions")
+    lake.lists["hr/staff.md"] = PathList("", status=500)
+    done = index_storage(home, index, f"{lake.address}/hr", "--permissions")
+
+    assert done.returncode == 1
+    assert "storage: status 500" in done.stderr
+    assert visible(index, BEN, STAFF) == {"staff.md"}
+
+
+def test_busy_service_is_asked_again(home: AzuriteHome, lake: FakeDataLake, tmp_path: Path) -> None:
+    lake.plan = [storage_error(503, "ServerBusy", **{"retry-after-ms": "1"})] * 2
+    done = index_storage(home, tmp_path / "index.db", f"{lake.address}/hr", "--permissions")
+
+    assert done.returncode == 0
+    assert visible(tmp_path / "index.db", BEN, STAFF) == {"staff.md"}
