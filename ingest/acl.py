@@ -7,15 +7,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from unicodedata import normalize
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from ingest.path_patterns import (
     MAX_DEEP_WILDCARDS,
@@ -23,9 +22,10 @@ from ingest.path_patterns import (
     path_matches,
     settling_pattern,
 )
-from shared.domain.errors import describe_error
+from ingest.strict_yaml import InvalidYaml, read_yaml
 
 ACL_FILE = "acl.yaml"
+FORM = "must map paths to groups and oids"
 # Names of rules that were copied, renamed or switched off.
 ACL_FILE_LOOKALIKE = re.compile(
     r"[\W_]*acl.*\.ya?ml.*"  # _acl.yaml, acl.yml, acl copy.yaml, acl.yaml.disabled
@@ -59,21 +59,6 @@ class _Entry(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
     oids: list[Id] | None = None
     groups: list[Id] | None = None
-
-
-class _Loader(yaml.SafeLoader):
-    """A YAML loader that rejects duplicate keys, which PyYAML would silently overwrite."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        duplicate = next((key for key in keys if keys.count(key) > 1), None)
-        if duplicate is not None:
-            raise yaml.YAMLError(f"duplicate key {duplicate}")
-        return super().construct_mapping(node, deep)
-
-    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> str:
-        """Normalize the text: keys in other normal forms are duplicates."""
-        return normalize("NFC", super().construct_scalar(node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,23 +171,10 @@ def _check_locations(folder: Path, acl_files: Iterable[str]) -> None:
 
 def _parse(path: Path) -> Mapping[str, DocumentReaders]:
     try:
-        rules = yaml.load(path.read_text("utf-8-sig"), _Loader)
-        entries = TypeAdapter(dict[str, _Entry]).validate_python(rules, strict=True)
-    except ValidationError as failure:
-        raise AclError(f"{ACL_FILE}: {_describe_failure(failure)}.") from None
-    except OSError as error:
-        raise AclError(f"{ACL_FILE} cannot be read: {error.strerror}.") from None
-    except RecursionError:
-        raise AclError(f"{ACL_FILE} cannot be read: it goes too deep.") from None
-    except (ValueError, yaml.YAMLError) as error:
-        raise AclError(f"{ACL_FILE} cannot be read: {' '.join(str(error).split())}.") from None
+        entries = read_yaml(path, TypeAdapter(dict[str, _Entry]), FORM)
+    except InvalidYaml as error:
+        raise AclError(str(error)) from None
     return {_check_pattern(path): _to_readers(path, entry) for path, entry in entries.items()}
-
-
-def _describe_failure(failure: ValidationError) -> str:
-    error = failure.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in error["loc"])
-    return f"{place}: {describe_error(error)}" if place else "must map paths to groups and oids"
 
 
 def _check_pattern(pattern: str) -> str:
