@@ -62,8 +62,8 @@ run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 
 index: $(VENV)/.ingest ## index a folder: make index DOCS=path (later without DOCS; ARGS=--prune)
 	@$(BIN)/python -m ingest $(if $(DOCS),"$(DOCS)") $(ARGS)
 
-knowledge-base: $(VENV)/.ingest ## create a knowledge base over the index of Azure AI Search (ARGS=--remove deletes it)
-	@$(BIN)/python -m ingest.knowledge_base $(ARGS)
+knowledge-base: $(VENV)/.ingest ## create a knowledge base in Azure AI Search (ARGS=--remove deletes it; SOURCE=file.yaml)
+	@$(BIN)/python -m ingest.knowledge_base $(if $(SOURCE),--source "$(SOURCE)") $(ARGS)
 
 run-fakes: $(VENV)/.dev ## start it over fakes of Azure's search, models and database
 	@exec $(BIN)/python -m tests.support.run_fakes --port $(PORT)

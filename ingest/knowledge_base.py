@@ -1,7 +1,9 @@
-"""Creates or updates the knowledge base over the app's index: `python -m ingest.knowledge_base`.
+"""Creates or updates the app's knowledge base: `python -m ingest.knowledge_base`.
 
-It has one knowledge source, the index of AZURE_SEARCH_INDEX. With the efforts low and medium it has
-the model of AZURE_OPENAI_CHAT_DEPLOYMENT, too. `--remove` deletes base and source.
+Its knowledge sources are those of AZURE_SEARCH_KNOWLEDGE_SOURCES, by default the index of
+AZURE_SEARCH_INDEX. With the efforts low and medium it has the model of
+AZURE_OPENAI_CHAT_DEPLOYMENT, too. `--remove` deletes the base, and its source over the index.
+`--source FILE` creates a source of documents that the service reads itself, or removes it.
 """
 
 from __future__ import annotations
@@ -10,22 +12,23 @@ import argparse
 import sys
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ingest import knowledge_source
 from ingest.cli import run_command
 from shared.bootstrap.search import make_knowledge_base_retriever
 from shared.domain.errors import ChatError
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
-from shared.settings import Settings, SettingsError, require_settings
+from shared.retrieval.azure_search.knowledge_base.sources import KnowledgeSource
+from shared.settings import Settings, require_settings
 
 if TYPE_CHECKING:  # these import the Azure SDKs
     from azure.search.documents.indexes.models import SearchIndex
 
     from ingest.targets.azure_search.knowledge_base import Definition
 
-SEVERAL = "AZURE_SEARCH_KNOWLEDGE_SOURCES has several: this command makes one"
-OTHER_KIND = "AZURE_SEARCH_KNOWLEDGE_SOURCES has another kind: this command makes a searchIndex"
 NOT_ANSWERED = (
     "It was asked a question and did not answer: {cause}. A new role takes some minutes to act; "
     "`make knowledge-base` asks again."
@@ -35,6 +38,9 @@ NO_VECTORIZER = (
     "(AZURE_SEARCH_VECTORIZER)."
 )
 NOT_TRIED = "It was asked no question: that takes the token of a user."
+INTERRUPTED = (
+    "Stopped. The service goes on reading the documents; run the command again to follow it."
+)
 QUESTION = "What are these documents about?"
 
 
@@ -43,23 +49,19 @@ def read_definition(settings: Settings, model_name: str | None) -> Definition:
 
     `model_name` is the name of the model of AZURE_OPENAI_CHAT_DEPLOYMENT, if it is another one.
     """
-    from ingest.targets.azure_search.knowledge_base import Definition, PlanningModel
+    from ingest.targets.azure_search.knowledge_base import Definition
+    from ingest.targets.azure_search.openai_model import OpenAIModel
 
     required = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX", "AZURE_SEARCH_KNOWLEDGE_BASE")
     _, index, base = require_settings(settings, *required)
-    sources = settings.azure_search_knowledge_sources
-    if len(sources) > 1:
-        raise SettingsError((SEVERAL,))
-    if not all(source.is_index for source in sources):
-        raise SettingsError((OTHER_KIND,))
-    source = sources[0].name if sources else index
+    sources = settings.azure_search_knowledge_sources or (KnowledgeSource(name=index),)
     effort = settings.azure_search_knowledge_effort
     if effort in (None, "minimal"):
-        return Definition(base, source, index)
+        return Definition(base, tuple(sources), index)
     names = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_CHAT_DEPLOYMENT")
     endpoint, deployment = require_settings(settings, *names)
-    model = PlanningModel(endpoint, deployment, model_name or deployment)
-    return Definition(base, source, index, effort, model)
+    model = OpenAIModel(endpoint, deployment, model_name or deployment)
+    return Definition(base, tuple(sources), index, effort, model)
 
 
 async def run(
@@ -79,8 +81,9 @@ async def run(
     async with open_service(settings, definition.index) as (clients, search):
         if removes:
             await knowledge_base.remove(search.indexes, definition)
-            names = f"{definition.base} is removed, and its source {definition.source}"
-            return [f"The knowledge base {names}."]
+            own = definition.own_source
+            source = f", and its source {own}" if own else ""
+            return [f"The knowledge base {definition.base} is removed{source}."]
         fields = IndexFields(**(settings.azure_search_fields or {})).select_fields()
         ranking = settings.azure_search_semantic_configuration
         index = await knowledge_base.create(search.indexes, definition, fields, ranking)
@@ -100,10 +103,15 @@ async def run(
         return [*_describe(definition, index, tried), *result.notes]
 
 
-def _describe(definition: Definition, index: SearchIndex, tried: str) -> Iterator[str]:
+def _describe(definition: Definition, index: SearchIndex | None, tried: str) -> Iterator[str]:
+    what = f"the index {definition.index}"
+    if definition.other_sources:
+        what = f"the knowledge sources {', '.join(each.name for each in definition.sources)}"
     effort = f"with the effort {definition.effort}"
-    yield f"The knowledge base {definition.base} searches the index {definition.index} {effort}."
+    yield f"The knowledge base {definition.base} searches {what} {effort}."
     yield tried
+    if index is None:
+        return
     vectors = index.vector_search
     if any(each.vector_search_dimensions for each in index.fields) and not (
         vectors and vectors.vectorizers
@@ -116,8 +124,24 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ingest.knowledge_base", description=__doc__)
     parser.add_argument("--remove", action="store_true", help="delete the base and its source")
     parser.add_argument("--model", help="the deployment's model, if it has another name")
+    parser.add_argument(
+        "--source", type=Path, metavar="FILE", help="the YAML of a knowledge source"
+    )
     options = parser.parse_args(arguments)
+    if options.source:
+        return run_source(options)
     return run_command(partial(run, options.remove, options.model))
+
+
+def run_source(options: argparse.Namespace) -> int:
+    """Create or remove the source of a file. Returns 0, 1 on an error, 130 on Ctrl+C."""
+    if options.remove:
+        return run_command(partial(knowledge_source.remove, options.source))
+    try:
+        return run_command(partial(knowledge_source.create, options.source, options.model))
+    except KeyboardInterrupt:
+        print(INTERRUPTED, file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

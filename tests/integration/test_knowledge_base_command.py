@@ -232,14 +232,6 @@ def test_refusal_names_the_roles(home: Path, service: FakeKnowledgeBase) -> None
     [
         ({"AZURE_SEARCH_KNOWLEDGE_BASE": ""}, "AZURE_SEARCH_KNOWLEDGE_BASE is required"),
         ({"AZURE_SEARCH_KNOWLEDGE_EFFORT": "low"}, "AZURE_OPENAI_ENDPOINT is required"),
-        (
-            {"AZURE_SEARCH_KNOWLEDGE_SOURCES": '[{"name": "a", "kind": "file"}]'},
-            "has another kind: this command makes a searchIndex",
-        ),
-        (
-            {"AZURE_SEARCH_KNOWLEDGE_SOURCES": '[{"name": "a"}, {"name": "b"}]'},
-            "AZURE_SEARCH_KNOWLEDGE_SOURCES has several: this command makes one",
-        ),
     ],
 )
 def test_a_wrong_setting_is_named(
@@ -250,3 +242,53 @@ def test_a_wrong_setting_is_named(
     assert done.returncode == 1
     assert problem in done.stderr
     assert service.requests == []
+
+
+SITES: dict[str, Any] = {
+    "name": "sites",
+    "kind": "indexedOneLake",
+    "indexedOneLakeParameters": {
+        "ingestionParameters": {"ingestionPermissionOptions": ["userIds", "groupIds"]}
+    },
+}
+LISTED = '[{"name": "docs"}, {"name": "sites", "kind": "indexedOneLake", "permissions": true}]'
+
+
+def test_base_has_the_sources_of_the_settings(home: Path, service: FakeKnowledgeBase) -> None:
+    definitions(service)["knowledgesources('sites')"] = SITES
+    service.sources = {"docs": DOCS, "sites": []}
+    service.kinds = {"sites": "indexedOneLake"}
+    done = run(home, service, AZURE_SEARCH_KNOWLEDGE_SOURCES=LISTED)
+    made = dict(definitions(service))
+    removed = run(home, service, "--remove", AZURE_SEARCH_KNOWLEDGE_SOURCES=LISTED)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(
+        "The knowledge base kb searches the knowledge sources docs, sites"
+    )
+    assert made[BASE]["knowledgeSources"] == [{"name": "docs"}, {"name": "sites"}]
+    assert removed.returncode == 0
+    assert definitions(service).keys() == {"indexes('docs')", "knowledgesources('sites')"}
+
+
+@pytest.mark.parametrize(
+    ("existing", "sentence"),
+    [
+        (None, "There is no knowledge source sites at this service: create it first"),
+        ({**SITES, "kind": "web"}, "The knowledge source sites is of the kind web: correct it"),
+        (
+            {**SITES, "indexedOneLakeParameters": {"ingestionParameters": {}}},
+            "The knowledge source sites has not taken over the permissions of its documents",
+        ),
+    ],
+)
+def test_source_that_is_not_as_the_settings_say_is_named(
+    home: Path, service: FakeKnowledgeBase, existing: dict[str, Any] | None, sentence: str
+) -> None:
+    if existing:
+        definitions(service)["knowledgesources('sites')"] = existing
+    done = run(home, service, AZURE_SEARCH_KNOWLEDGE_SOURCES=LISTED)
+
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert {request.method for request in service.requests} == {"GET"}

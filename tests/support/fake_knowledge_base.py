@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support.fake_knowledge_sources import is_source
 from tests.support.fake_search import FakeSearch, matches_filter
 from tests.support.upstream import (
     RecordedRequest,
@@ -45,6 +46,7 @@ DEFAULT_THRESHOLD = 2.5
 DEFINITION = re.compile(
     rf"/((?:indexes|knowledgesources|knowledgebases)\('[\w-]+'\))\?api-version={VERSION}"
 )
+STATUS = re.compile(rf"/knowledgesources\('([\w-]+)'\)/status\?api-version={VERSION}")
 BASE = {"name", "knowledgeSources", "retrievalReasoningEffort", "outputMode"}
 MODELS = ("gpt-5-mini", "gpt-5-nano", "gpt-5.4-mini", "gpt-5.4-nano")
 SOURCE = {"name", "kind", "searchIndexParameters"}
@@ -108,6 +110,8 @@ def is_definition(definitions: Mapping[str, Any], name: str, body: Mapping[str, 
         return False
     if kind == "knowledgebases":
         return is_base(definitions, body)
+    if body["kind"] != "searchIndex":
+        return is_source(body)
     parameters = body["searchIndexParameters"]
     index = definitions.get(f"indexes('{parameters['searchIndexName']}')")
     if body.keys() != SOURCE or parameters.keys() - {"baseFilter"} != INDEX_PARAMETERS:
@@ -117,8 +121,7 @@ def is_definition(definitions: Mapping[str, Any], name: str, body: Mapping[str, 
     fields = {field["name"] for field in index["fields"] if field.get("retrievable", True)}
     rankings = [each["name"] for each in index["semantic"]["configurations"]]
     return (
-        body["kind"] == "searchIndex"
-        and fields >= {each["name"] for each in parameters["sourceDataFields"]}
+        fields >= {each["name"] for each in parameters["sourceDataFields"]}
         and parameters["semanticConfigurationName"] in rankings
     )
 
@@ -139,12 +142,14 @@ class FakeKnowledgeBase(FakeSearch):
     has_room: bool = True  # whether any passage fits into the response
     # By path, such as `knowledgebases('kb')`; None for a base that is there from the start.
     definitions: dict[str, Any] | None = None
+    # The states of a source that the service fills, one for each request; the last one stays.
+    statuses: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def all_sources(self) -> dict[str, Sequence[Mapping[str, Any]]]:
         return self.sources or {"docs": self.docs}
 
     def refusal(self, request: RecordedRequest) -> list[Step] | None:
-        if DEFINITION.fullmatch(request.path):
+        if DEFINITION.fullmatch(request.path) or STATUS.fullmatch(request.path):
             return None
         if not request.path.startswith("/knowledgebases"):
             return super().refusal(request)
@@ -221,6 +226,9 @@ class FakeKnowledgeBase(FakeSearch):
     def respond(self, request: RecordedRequest) -> list[Step]:
         if match := DEFINITION.fullmatch(request.path):
             return self.define(request, match[1])
+        if match := STATUS.fullmatch(request.path):
+            states = self.statuses.get(match[1], [])
+            return json_response(states.pop(0) if len(states) > 1 else states[0])
         if not request.path.startswith("/knowledgebases"):
             return super().respond(request)
         body = request.body
