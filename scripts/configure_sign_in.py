@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from scripts import app_registration
 from scripts.commands import CommandError, Limits, Program, find_program, report
+from scripts.search_permission import request_search_permission
 
 DESCRIPTION = (
     "Creates or updates the app registration that people sign in with. Run it once after `azd up`, "
@@ -82,6 +83,7 @@ def register(az: Program, azd: Program, options: argparse.Namespace) -> None:
     client_id = find_or_create_application(az, azd, deployment.application_name)
     report("Writing the registration ...")
     app_registration.write_application(az, client_id, deployment.uri, options.allow_azure_cli)
+    request_search_permission(az, client_id, azd_value(azd, "AZURE_APP_SETTINGS"))
     roles = app_registration.write_roles(az, client_id)
     service_id = app_registration.write_service_principal(az, client_id, not options.everyone)
     app_registration.trust_identity(az, client_id, deployment.identity, deployment.tenant)

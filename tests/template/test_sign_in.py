@@ -71,6 +71,7 @@ registration = {{
     "scopes": api.get("oauth2PermissionScopes"),
     "authorized": api.get("preAuthorizedApplications"),
 }}
+lists = {{name: latest.get(name) for name in ("appRoles", "requiredResourceAccess")}}
 if words[:2] == ["account", "show"]:
     print("tenant-1")
 if words[:3] == ["ad", "signed-in-user", "show"]:
@@ -86,8 +87,8 @@ made = [word for word in apps if word in ("create", "delete")]
 if words[:3] == ["ad", "app", "show"] and made[-1:] == ["delete"]:
     sys.exit(3)
 if words[:3] == ["ad", "app", "show"] and "--query" in words:
-    roles = "appRoles" in words[words.index("--query") + 1]
-    print(json.dumps(latest.get("appRoles") if roles else registration))
+    query = words[words.index("--query") + 1]
+    print(json.dumps(next((lists[name] for name in lists if name in query), registration)))
 if words[:3] == ["ad", "sp", "show"]:
     if ["ad", "sp", "create"] not in [call[:3] for call in asked]:
         sys.exit(1)
@@ -238,6 +239,47 @@ def test_registration_has_the_properties_that_sign_in_needs(tmp_path: Path) -> N
     assert body["groupMembershipClaims"] == "SecurityGroup"
     assert body["api"]["requestedAccessTokenVersion"] == 2
     assert scope["value"] == "user_impersonation"
+
+
+SEARCH = {
+    "resourceAppId": "880da380-985e-4198-81b9-e05b1cc53158",
+    "resourceAccess": [{"id": "a4165a31-5d9e-4120-bd1e-9d88c66fd3b8", "type": "Scope"}],
+}
+BY_TOKEN = {"AZURE_APP_SETTINGS": '{"AZURE_SEARCH_PERMISSIONS": "user-token"}'}
+
+
+@needs_posix
+def test_registration_asks_for_search_tokens_where_the_setting_needs_them(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED | BY_TOKEN)
+    done = machine.run()
+    again = machine.run()
+
+    assert machine.field_values("requiredResourceAccess") == [[SEARCH]]
+    consent = "az ad app permission grant --id client-1 --api 880da380-985e-4198-81b9-e05b1cc53158"
+    assert consent in done.stdout
+    assert consent in again.stdout
+
+
+@needs_posix
+@pytest.mark.parametrize("settings", ["", "{}", '{"AZURE_SEARCH_PERMISSIONS": "filter"}', "[]"])
+def test_registration_asks_for_no_other_permission(tmp_path: Path, settings: str) -> None:
+    machine = Machine(tmp_path, PROVISIONED | {"AZURE_APP_SETTINGS": settings})
+    done = machine.run()
+
+    assert done.returncode == 0
+    assert machine.field_values("requiredResourceAccess") == []
+
+
+@needs_posix
+def test_permissions_that_others_added_are_kept(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, PROVISIONED | BY_TOKEN)
+    theirs = {"resourceAppId": "graph", "resourceAccess": [{"id": "mail", "type": "Scope"}]}
+    own = {**SEARCH, "resourceAccess": [{"id": "more", "type": "Role"}]}
+    machine.by_hand("rest", "--body", json.dumps({"requiredResourceAccess": [own, theirs]}))
+    machine.run()
+
+    both = {**SEARCH, "resourceAccess": [*own["resourceAccess"], *SEARCH["resourceAccess"]]}
+    assert machine.field_values("requiredResourceAccess")[-1] == [theirs, both]
 
 
 @needs_posix
