@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -10,8 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from azure.search.documents.indexes.aio import SearchIndexClient
+from azure.search.documents.indexes.models import KnowledgeBase
+from azure.search.documents.knowledgebases.aio import KnowledgeBaseRetrievalClient
+from azure.search.documents.knowledgebases.models import (
+    KnowledgeBaseRetrievalRequest,
+    KnowledgeBaseRetrievalResponse,
+    KnowledgeBaseSearchIndexReference,
+    KnowledgeRetrievalSemanticIntent,
+    SearchIndexKnowledgeSourceParams,
+)
 
-from tests.support.fake_knowledge_base import DATA_FIELDS, FakeKnowledgeBase
+from tests.support.azurite import AzuriteCredential
+from tests.support.fake_knowledge_base import DATA_FIELDS, VERSION, FakeKnowledgeBase
 from tests.support.ingest_command import PATIENCE
 from tests.support.isolation import app_copy
 from tests.support.search_app import DOCS, home, server_tls
@@ -292,3 +304,43 @@ def test_source_that_is_not_as_the_settings_say_is_named(
     assert done.returncode == 1
     assert sentence in done.stderr
     assert {request.method for request in service.requests} == {"GET"}
+
+
+def test_the_sdk_reads_the_base_and_asks_it(home: Path, service: FakeKnowledgeBase) -> None:
+    created = run(home, service)
+    options: dict[str, Any] = {
+        "api_version": VERSION,
+        "connection_verify": str(home / "ca.pem"),
+    }
+    question = KnowledgeBaseRetrievalRequest(
+        intents=[KnowledgeRetrievalSemanticIntent(search="Which deductible?")],
+        include_activity=True,
+        knowledge_source_params=[
+            SearchIndexKnowledgeSourceParams(
+                knowledge_source_name="docs",
+                include_references=True,
+                include_reference_source_data=True,
+                reranker_threshold=0,
+            )
+        ],
+    )
+
+    async def ask() -> tuple[KnowledgeBase, KnowledgeBaseRetrievalResponse]:
+        credential = AzuriteCredential()
+        async with (
+            SearchIndexClient(service.url, credential, **options) as definitions,
+            KnowledgeBaseRetrievalClient(
+                service.url, credential, knowledge_base_name="kb", **options
+            ) as base,
+        ):
+            return await definitions.get_knowledge_base("kb"), await base.retrieve(question)
+
+    base, response = asyncio.run(ask())
+
+    assert created.returncode == 0
+    assert [each.name for each in base.knowledge_sources] == ["docs"]
+    references = response.references or []
+    assert {type(each) for each in references} == {KnowledgeBaseSearchIndexReference}
+    assert {each.source_data["sourcepage"] for each in references if each.source_data} == {
+        doc["sourcepage"] for doc in DOCS
+    }
