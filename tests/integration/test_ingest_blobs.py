@@ -241,6 +241,31 @@ def test_outage_during_the_run_keeps_the_index(
     assert "1 documents put (1 passages), 1 unchanged" in done.stdout
 
 
+def test_blob_that_has_grown_since_it_was_listed_is_too_large(
+    home: AzuriteHome, flat: FakeDataLake, tmp_path: Path
+) -> None:
+    flat.listed["a.md"] = b"# A"
+    flat.files["a.md"] = b"# A" * 2**20
+    done = index_storage(home, tmp_path / "index.db", flat.address, "--largest", "1")
+
+    assert done.returncode == 0
+    assert "  a.md: It is larger than 1 MB.\n" in done.stdout
+    sizes = [each.headers["x-ms-range"] for each in flat.requests if "a.md" in each.path]
+    assert len(sizes) == 1
+
+
+def test_copies_are_deleted(home: AzuriteHome, flat: FakeDataLake, tmp_path: Path) -> None:
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    done = index_storage(home, tmp_path / "index.db", flat.address, TMPDIR=str(copies))
+    flat.files["b.md"] = b"# B, again"
+    flat.failures["b.md"] = storage_error(500, "InternalError", **{"retry-after-ms": "1"})
+    failed = index_storage(home, tmp_path / "index.db", flat.address, TMPDIR=str(copies))
+
+    assert (done.returncode, failed.returncode) == (0, 1)
+    assert list(copies.iterdir()) == []
+
+
 def test_missing_role_is_named(home: AzuriteHome, flat: FakeDataLake, tmp_path: Path) -> None:
     flat.plan = [storage_error(403, "AuthorizationPermissionMismatch")]
     done = index_storage(home, tmp_path / "index.db", flat.address)

@@ -43,6 +43,7 @@ class FakeDataLake(Server):
     lists: dict[str, PathList] = field(default_factory=dict)
     is_hierarchical: bool = True
     failures: dict[str, list[Step]] = field(default_factory=dict)  # of downloads, by the file
+    listed: dict[str, bytes] = field(default_factory=dict)  # files that have changed since
 
     @property
     def address(self) -> str:
@@ -92,7 +93,7 @@ class FakeDataLake(Server):
         return [head, http_chunk(body), b"0\r\n\r\n"]
 
     def _describe(self, name: str) -> str:
-        content = self.files.get(name, b"")
+        content = self.listed.get(name, self.files.get(name, b""))
         folder = "" if name in self.files else "<hdi_isfolder>true</hdi_isfolder>"
         return (
             f"<Blob><Name>{escape(name)}</Name><Properties><Last-Modified>{DATE}</Last-Modified>"

@@ -10,7 +10,9 @@ from tests.support.azurite import AzuriteHome
 from tests.support.ingest_command import run_command
 
 
-def index_storage(home: AzuriteHome, index: Path, *arguments: str) -> CompletedProcess[str]:
+def index_storage(
+    home: AzuriteHome, index: Path, *arguments: str, **settings: str
+) -> CompletedProcess[str]:
     """Run the command as somebody who is signed in, and trusts the services of `home`."""
     return run_command(
         *arguments,
@@ -18,4 +20,5 @@ def index_storage(home: AzuriteHome, index: Path, *arguments: str) -> CompletedP
         EMBEDDINGS="off",
         SSL_CERT_FILE=home.ca,
         PATH=f"{home.folder}{os.pathsep}/usr/bin{os.pathsep}/bin",
+        **settings,
     )
