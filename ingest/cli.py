@@ -11,6 +11,7 @@ import json
 import logging
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -56,6 +57,8 @@ Indexed by words alone: a question in other words than the documents' may not fi
 With an embedding model, they are found by meaning. Set one in local.settings.json, such as
 {model}, then index again:
 {settings}"""
+# Whatever is meant as one, also with a mistake: a key in it must not be printed.
+ADDRESS = re.compile(r"://|^https?:|\.(?:blob|dfs)\.|[?&]sig=", re.IGNORECASE)
 NO_FOLDER = "Say which folder: make index DOCS=path/to/documents"
 ONE_FOLDER = " One folder is indexed at a time: put the others into it."
 INTERRUPTED = "Stopped. The index keeps what it has; run the command again to continue."
@@ -99,7 +102,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     add("--embedding-model", metavar="NAME", help="the model, if not named like its deployment")
     add("--roles", type=float, metavar="SECONDS", help="retry refusals so long (0)")
     values = parser.parse_args(arguments)
-    if "://" in (values.folder or ""):
+    if ADDRESS.search(values.folder or "") and not Path(values.folder).is_dir():
         read_address(parser, values)
     values.folder = Path(values.folder).expanduser() if values.folder else None
     options = IngestOptions(**vars(values))
@@ -113,6 +116,8 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         parser.error("--storage is for --indexer alone")
     if options.permissions and not options.blobs:
         parser.error("--permissions is for documents in Data Lake Storage")
+    if options.permissions and options.no_rules:
+        parser.error("--permissions and --no-rules contradict each other")
     return values
 
 

@@ -21,8 +21,12 @@ if TYPE_CHECKING:  # these import the Azure SDKs
     from ingest.targets.azure_search.openai_model import OpenAIModel
     from ingest.targets.azure_search.source_definition import SourceDefinition
 
-NO_SECRET = "{file}: secret: {name} is not set: set it in the environment of this command."
-WRONG_SECRET = "{file}: secret: the value of {name} is empty, or has a character that none has."
+NO_SECRET = "secret: {name} is not set: set it in the environment of this command."
+WRONG_SECRET = "secret: the value of {name} is empty, or has a character that none has."
+NO_NEW_RUN = (
+    "The knowledge source {name} is updated. The service has not begun to read its documents anew; "
+    "it does by its schedule."
+)
 NO_VECTORS = (
     "Its documents are found by words alone: AZURE_OPENAI_EMBEDDING_DEPLOYMENT names no embedding "
     "model."
@@ -37,23 +41,26 @@ BY_TOKEN = (
 )
 
 
-def read_source(path: Path) -> tuple[SourceDefinition, str]:
-    """Read a file, and the value of the secret that it names. Raises UsageError."""
+def read_file(path: Path) -> SourceDefinition:
+    """Read the definition of a source. Raises UsageError."""
     from ingest.targets.azure_search.source_definition import ADAPTER, FORM
 
     try:
-        source = read_yaml(path, ADAPTER, FORM)
+        return read_yaml(path, ADAPTER, FORM)
     except InvalidYaml as error:
         raise UsageError(str(error)) from None
-    name = source.secret
+
+
+def read_secret(name: str | None) -> str:
+    """Return the value of the variable that a file names as its secret. Raises UsageError."""
     if name is None:
-        return source, ""
+        return ""
     secret = read_environment(os.environ).get(name)
     if secret is None:
-        raise UsageError(NO_SECRET.format(file=path.name, name=name))
+        raise UsageError(NO_SECRET.format(name=name))
     if not secret or not secret.isprintable() or set(secret) & {";", " "}:
-        raise UsageError(WRONG_SECRET.format(file=path.name, name=name))
-    return source, secret
+        raise UsageError(WRONG_SECRET.format(name=name))
+    return secret
 
 
 def make_embedding_model(settings: Settings, model_name: str | None) -> OpenAIModel | None:
@@ -79,17 +86,20 @@ async def create(path: Path, model_name: str | None, settings: Settings) -> list
     from ingest.targets.azure_search.service import open_service
     from ingest.targets.azure_search.source_definition import to_json
 
-    source, secret = read_source(path)
+    source = read_file(path)
     model = make_embedding_model(settings, model_name)
+    definition = to_json(source, read_secret(source.secret), model)
     _, index = require_settings(settings, "AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX")
     async with open_service(settings, index) as (_, search):
-        await knowledge_source.create_source(search.indexes, to_json(source, secret, model))
+        last_run = await knowledge_source.create_source(search.indexes, definition)
         with tqdm(desc=source.name, unit="document", disable=None, leave=False) as bar:
 
             def show(progress: Progress) -> None:
                 bar.update(progress.processed - bar.n)
 
-            progress = await knowledge_source.follow_source(search.indexes, source.name, show)
+            progress = await knowledge_source.follow_source(
+                search.indexes, source.name, last_run, show
+            )
     return [*_describe(source, progress, model), *_describe_setting(source, settings)]
 
 
@@ -98,23 +108,27 @@ async def remove(path: Path, settings: Settings) -> list[str]:
     from ingest.targets.azure_search import knowledge_base, knowledge_source
     from ingest.targets.azure_search.service import open_service
 
-    source, _ = read_source(path)
+    source = read_file(path)
     names = ("AZURE_SEARCH_ENDPOINT", "AZURE_SEARCH_INDEX", "AZURE_SEARCH_KNOWLEDGE_BASE")
     _, index, base = require_settings(settings, *names)
     async with open_service(settings, index) as (_, search):
+        await knowledge_source.read_source(search.indexes, source.name, source.kind)
         await knowledge_base.remove_from_base(search.indexes, base, source.name)
         await knowledge_source.remove_source(search.indexes, source.name)
     return [f"The knowledge source {source.name} is removed, also from the base {base}."]
 
 
 def _describe(
-    source: SourceDefinition, progress: Progress, model: OpenAIModel | None
+    source: SourceDefinition, progress: Progress | None, model: OpenAIModel | None
 ) -> Iterator[str]:
-    yield (
-        f"The knowledge source {source.name} has read its documents: {progress.processed} put, "
-        f"{progress.skipped} skipped, {progress.failed} failed."
-    )
-    yield from format_file_list("Failed", progress.errors.items())
+    if progress is None:
+        yield NO_NEW_RUN.format(name=source.name)
+    else:
+        yield (
+            f"The knowledge source {source.name} has read its documents: {progress.processed} put, "
+            f"{progress.skipped} skipped, {progress.failed} failed."
+        )
+        yield from format_file_list("Failed", progress.errors.items())
     if model is None:
         yield NO_VECTORS
     if source.permissions:

@@ -49,5 +49,14 @@ def read_yaml(path: Path, adapter: TypeAdapter[T], form: str) -> T:
         raise InvalidYaml(f"{name} cannot be read: {error.strerror}.") from None
     except RecursionError:
         raise InvalidYaml(f"{name} cannot be read: it goes too deep.") from None
+    except yaml.MarkedYAMLError as error:
+        raise InvalidYaml(f"{name} cannot be read: {_describe(error)}.") from None
     except (ValueError, yaml.YAMLError) as error:
         raise InvalidYaml(f"{name} cannot be read: {' '.join(str(error).split())}.") from None
+
+
+def _describe(error: yaml.MarkedYAMLError) -> str:
+    """Say what is wrong and where, without the line: it may hold a secret by mistake."""
+    mark = error.problem_mark
+    place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    return f"{error.problem}{place}"

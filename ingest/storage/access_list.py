@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from ingest.acl import DocumentReaders
 
-# An object id of Entra ID; an owner can also be `$superuser`, who is nobody.
+SUPERUSER = "$superuser"  # an owner that is nobody: what is created with a key
+# An object id of Entra ID.
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ENTRY = re.compile(r"(user|group|mask|other):([^:]*):([r-][w-][x-])[t+]?")
 
@@ -53,7 +54,10 @@ def parse_access_list(text: str, owner: str, group: str) -> AccessList:
     users[owner.lower()] = entries["user", ""]
     group = group.lower()
     groups[group] = _or(_and(entries["group", ""], mask), groups.get(group, ""))
-    return AccessList(_keep_ids(users), _keep_ids(groups))
+    users.pop(SUPERUSER, None)
+    if not all(map(_ID.fullmatch, users)):
+        raise InvalidAccessList  # an unknown user may be in a group, and have less than it
+    return AccessList(users, {id: groups[id] for id in groups if _ID.fullmatch(id)})
 
 
 def find_readers(file: AccessList, folders: Sequence[AccessList]) -> DocumentReaders | None:
@@ -77,10 +81,6 @@ def _holders(folders: Iterable[Mapping[str, str]], file: Mapping[str, str]) -> s
     return readers.intersection(
         *({id for id, value in each.items() if "x" in value} for each in folders)
     )
-
-
-def _keep_ids(values: Mapping[str, str]) -> dict[str, str]:
-    return {id: value for id, value in values.items() if _ID.fullmatch(id)}
 
 
 def _and(first: str, second: str) -> str:

@@ -20,15 +20,28 @@ from ingest.storage.access_list import (
     parse_access_list,
 )
 from shared.azure.errors import map_errors, map_malformed_response
+from shared.bootstrap.local_settings import UsageError
 from shared.domain.errors import Misconfigured
 from shared.files import blobs
 
 TIMEOUT_SECONDS = 120  # of a request with its retries
 ROLE = "Storage Blob Data Owner"
+# 400 does not say that the account has no lists if it is about the form of the request.
+INVALID_REQUESTS = (
+    *("InvalidHeaderValue", "InvalidQueryParameterValue", "InvalidUri", "MissingRequiredHeader"),
+    *("OutOfRangeQueryParameterValue", "UnsupportedHeader", "UnsupportedQueryParameter"),
+)
+FLAT_ACCOUNT = "EndpointUnsupportedAccountFeatures"  # one with soft delete for blobs
 ROOT = PurePosixPath(".")  # the path of the container's own folder
 REFUSED = (
-    "The service refuses to show the access lists. Whoever runs this needs the role {role} on the "
-    "account or the container."
+    "The service refuses to show the access lists (status {status}). Whoever runs this needs the "
+    "role {role} on the account or the container; without access lists: --no-rules, if all "
+    "documents are public, or an acl.yaml."
+)
+UNCLEAR = (
+    "The service does not tell whether the account has access lists (status {status}, code "
+    "{code!r:.80}). Say so: --permissions, if they count, --no-rules, if all documents are public, "
+    "or an acl.yaml."
 )
 UNKNOWN = "Its access list, or that of a folder above it, cannot be read: it is for nobody."
 NOBODY = "By the access lists, no user and no group may read it for sure."
@@ -63,17 +76,31 @@ class AccessListReader:
     """Reads the access lists of a container. The methods raise ChatErrors."""
 
     container: FileSystemClient
+    is_emulator: bool = False
 
     async def has_access_lists(self) -> bool:
-        """Whether the account has access lists, that is, a hierarchical namespace."""
+        """Whether the account has access lists, that is, a hierarchical namespace.
+
+        Raises UsageError where the service does not tell.
+        """
         try:
             await self._request_list(ROOT)
         except _Refused as refused:
-            # 400 without a hierarchical namespace; 404 from an emulator, which knows no folders.
-            if refused.status in (400, 404):
+            if self._is_flat(refused):
                 return False
-            raise Misconfigured(REFUSED.format(role=ROLE)) from refused
+            values = {"status": refused.status, "code": refused.code}
+            if refused.status in (401, 403):
+                raise Misconfigured(REFUSED.format(role=ROLE, **values)) from refused
+            raise UsageError(UNCLEAR.format(**values)) from refused
         return True
+
+    def _is_flat(self, refused: _Refused) -> bool:
+        """Whether a refusal says that the account has no hierarchical namespace."""
+        if refused.status == 400:
+            return refused.code not in INVALID_REQUESTS
+        if refused.status == 404:  # an emulator knows no folders
+            return self.is_emulator
+        return refused.status == 409 and refused.code == FLAT_ACCOUNT
 
     async def read_rules(
         self, prefix: str, names: Iterable[str], on_path: Callable[[], None]
@@ -123,12 +150,13 @@ def _find_readers(
 class _Refused(Exception):
     """The service does not show the access list of a path."""
 
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
+    def __init__(self, status: int, code: str) -> None:
+        super().__init__(status, code)
+        self.status, self.code = status, code
 
 
 def _map_status(error: HttpResponseError) -> Exception:
-    if error.status_code in (400, 401, 403, 404):
-        return _Refused(error.status_code)
+    code = blobs.error_code(error)
+    if error.status_code in (400, 401, 403, 404) or code == FLAT_ACCOUNT:
+        return _Refused(error.status_code or 0, code)
     return blobs.map_status(error, role=ROLE)

@@ -5,6 +5,7 @@ An example is `https://ACCOUNT.blob.core.windows.net/CONTAINER/FOLDER`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
@@ -24,6 +25,7 @@ WITH_QUERY = (
     "DOCS: leave out of the address what follows ? or #, such as a SAS token: the command signs in "
     "by itself. In a name, write ? as %3F and # as %23."
 )
+NO_PATH = "DOCS: a part of the folder in the address is empty, `.` or `..`."
 NO_CONTAINER = f"DOCS: the address names no container, as {_FORM} does."
 
 
@@ -34,6 +36,11 @@ class StorageAddress:
     endpoint: str  # of the account, for blobs
     container: str
     prefix: str  # of the names of the documents' blobs: empty, or it ends with `/`
+
+    @property
+    def is_emulator(self) -> bool:
+        """Whether the account is in an emulator on this machine."""
+        return is_loopback(urlsplit(self.endpoint).hostname or "")
 
     @property
     def data_lake_endpoint(self) -> str:
@@ -52,6 +59,7 @@ def parse_address(text: str) -> StorageAddress:
     except ValueError:
         raise UsageError(NOT_STORAGE) from None
     is_emulator = is_loopback(host)
+    url = url._replace(netloc=url.netloc.lower())
     if url.scheme != "https" or url.username is not None or not (is_emulator or _is_storage(host)):
         raise UsageError(NOT_STORAGE)
     if url.query or url.fragment:
@@ -61,7 +69,8 @@ def parse_address(text: str) -> StorageAddress:
 
 def _is_storage(host: str) -> bool:
     is_azure = host.endswith(tuple(f".{domain}" for domain in _DOMAINS))
-    return is_azure and (".blob." in host or ".dfs." in host)
+    has_service = ".blob." in host or ".dfs." in host
+    return is_azure and has_service and re.fullmatch(r"[a-z0-9.-]+", host) is not None
 
 
 def _split_path(url: SplitResult, is_emulator: bool) -> StorageAddress:
@@ -72,5 +81,9 @@ def _split_path(url: SplitResult, is_emulator: bool) -> StorageAddress:
     if not container:
         raise UsageError(NO_CONTAINER)
     endpoint = "/".join([f"https://{url.netloc.replace('.dfs.', '.blob.', 1)}", *account])
-    prefix = "/".join(folders).strip("/")
+    if folders[-1:] == [""]:  # behind the last slash
+        folders.pop()
+    if {"", ".", ".."} & set(folders):
+        raise UsageError(NO_PATH)
+    prefix = "/".join(folders)
     return StorageAddress(endpoint, container, f"{prefix}/" if prefix else "")

@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
+from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobProperties
 from azure.storage.blob.aio import ContainerClient
@@ -23,7 +25,7 @@ from shared.bootstrap.local_settings import UsageError
 from shared.domain.errors import Misconfigured
 from shared.files import blobs
 
-TIMEOUT_SECONDS = 600  # of a listing, and of a download with its retries
+TIMEOUT_SECONDS = 600  # of a page of a listing, and of a download, with their retries
 ROLE = "Storage Blob Data Reader"
 NO_CONTAINER = "{address}: there is no such container."
 REFUSED = (
@@ -53,15 +55,16 @@ class BlobFile:
     folder: BlobFolder
 
     async def compute_fingerprint(self, max_bytes: int, *inputs: str) -> str:
-        """Hash the ETag, which changes with the content, and the inputs."""
+        """Hash the ETag, which changes with the content, the container, and the inputs."""
         if self.size > max_bytes:
             raise UnreadableDocument(too_large_message(max_bytes))
-        fingerprint: str = hash_inputs(*inputs, self.etag).hexdigest()
+        place = f"{self.folder.address.endpoint}/{self.folder.address.container}"
+        fingerprint: str = hash_inputs(*inputs, place, self.etag).hexdigest()
         return fingerprint
 
     async def fetch(self) -> Path:
-        """Write a copy of its content, and return its path."""
-        await self.folder.download(self.name, self.copy)
+        """Write a copy of the content that was listed, and return its path."""
+        await self.folder.download(self.name, self.etag, self.copy)
         if reason := describe_secret(self.copy):
             raise UnreadableDocument(reason)
         return self.copy
@@ -78,15 +81,17 @@ class BlobFolder:
     address: StorageAddress
     container: ContainerClient
     copies: Path  # a folder for copies of the documents that are being read
-    max_bytes: int  # of a document
 
     async def list_files(self) -> Listing[BlobFile]:
         """List the documents and the skipped files. Raises UsageError, ChatError."""
         listing = Listing[BlobFile]()
-        names = self.container.list_blobs(self.address.prefix, include=["metadata"])
-        async with self.map_errors():
-            async for blob in names:
-                self._add(listing, blob)
+        pages = self.container.list_blobs(self.address.prefix, include=["metadata"]).by_page()
+        has_more = True
+        while has_more:
+            async with self.map_errors():
+                if has_more := (page := await anext(pages, None)) is not None:
+                    async for blob in page:
+                        self._add(listing, blob)
         listing.files.sort(key=lambda file: file.name)
         listing.skipped = sorted(set(listing.skipped))  # a hidden folder is in it once
         return listing
@@ -94,7 +99,11 @@ class BlobFolder:
     def _add(self, listing: Listing[BlobFile], blob: BlobProperties) -> None:
         name = blob.name.removeprefix(self.address.prefix)
         path = PurePosixPath(name)
-        if _is_folder(blob) or is_system_file(path.name):
+        if _is_folder(blob):
+            if name.rstrip("/") == acl.ACL_FILE:
+                raise acl.AclError(f"{acl.ACL_FILE} is no file that can be read.")
+            return
+        if is_system_file(path.name):
             return
         if acl.ACL_FILE_LOOKALIKE.fullmatch(path.name):
             listing.acl_files.append(name)
@@ -106,13 +115,16 @@ class BlobFolder:
             copy = self.copies / f"{len(listing.files)}{_suffix(path)}"
             listing.files.append(BlobFile(name, blob.size, blob.etag, copy, self))
 
-    async def read_rules(self, listing: Listing[BlobFile]) -> acl.Acl:
-        """Read the rules of acl.yaml; none without it. Raises AclError, UsageError, ChatError."""
-        acl.check_names(listing.acl_files)
+    async def check_folders_above(self) -> None:
+        """Raise AclError where a folder above has rules, for this one too."""
         for folder in PurePosixPath(self.address.prefix).parents if self.address.prefix else ():
             name = (folder / acl.ACL_FILE).as_posix()
             if await self._exists(name):
                 raise acl.AclError(RULES_ABOVE.format(name=name, file=acl.ACL_FILE))
+
+    async def read_rules(self, listing: Listing[BlobFile]) -> acl.Acl:
+        """Read the rules of acl.yaml; none without it. Raises AclError, UsageError, ChatError."""
+        acl.check_names(listing.acl_files)
         if acl.ACL_FILE not in listing.acl_files:
             return acl.Acl()
         rules = BlobFile(acl.ACL_FILE, 0, "", self.copies / acl.ACL_FILE, self)
@@ -127,17 +139,17 @@ class BlobFolder:
         async with self.map_errors():
             return await self.container.get_blob_client(name).exists()
 
-    async def download(self, name: str, path: Path) -> None:
-        """Write the content of a blob to a file.
+    async def download(self, name: str, etag: str, path: Path) -> None:
+        """Write the content of a blob to a file: only that of an ETag, as others may read another.
 
         Raises UnreadableDocument, UsageError, ChatError.
         """
+        condition: dict[str, Any] = {"match_condition": MatchConditions.IfNotModified}
+        condition = {"etag": etag, **condition} if etag else {}
         async with self.map_errors():
             download = await self.container.download_blob(
-                f"{self.address.prefix}{name}", max_concurrency=1
+                f"{self.address.prefix}{name}", max_concurrency=1, **condition
             )
-            if download.size > self.max_bytes:  # it may have grown
-                raise UnreadableDocument(too_large_message(self.max_bytes))
             with path.open("wb") as file:
                 async for chunk in download.chunks():
                     file.write(chunk)

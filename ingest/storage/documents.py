@@ -13,12 +13,11 @@ from azure.storage.filedatalake.aio import FileSystemClient
 from tqdm import tqdm
 
 from ingest import acl
-from ingest.document import MEGABYTE
 from ingest.pipeline import AccessRules
 from ingest.scan import Listing
 from ingest.setup import IngestOptions
 from ingest.storage.access_rules import AccessListReader
-from ingest.storage.address import StorageAddress
+from ingest.storage.address import StorageAddress, parse_address
 from ingest.storage.blobs import BlobFile, BlobFolder
 from shared.azure.errors import StorageRetryPolicy
 from shared.bootstrap.clients import Clients
@@ -30,6 +29,11 @@ NO_LISTS = "{address}: --permissions needs an account with a hierarchical namesp
 UNUSED_LISTS = (
     "{address}: the account has access lists. Use --permissions to let only those find a document "
     "who may read it (make index ARGS=--permissions), or --no-rules to make all documents public."
+)
+OWN_CONTAINER = (
+    "{address} is in the container of AZURE_STORAGE_CONTAINER, where the app keeps copies of "
+    "indexed files: a run would delete documents. Index another container, or name another one "
+    "there."
 )
 TWO_RULES = (
     f"--permissions contradicts {acl.ACL_FILE} in the folder: leave out --permissions, or remove "
@@ -49,14 +53,25 @@ async def open_documents(
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
         copies = Path(stack.enter_context(TemporaryDirectory(prefix="documents-")))
+        if is_own_container(settings, address):
+            raise UsageError(OWN_CONTAINER.format(address=address))
         make_client = partial(_open_client, stack, clients.identity, address)
         container = await make_client(make_container_client, address.endpoint)
-        folder = BlobFolder(address, container, copies, options.max_megabytes * MEGABYTE)
+        folder = BlobFolder(address, container, copies)
         listing = await folder.list_files()
         if not listing.files:
             raise UsageError(f"{address} has no documents.")
         lists = await make_client(FileSystemClient, address.data_lake_endpoint)
-        yield listing, await _read_rules(folder, AccessListReader(lists), listing, options)
+        reader = AccessListReader(lists, address.is_emulator)
+        yield listing, await _read_rules(folder, reader, listing, options)
+
+
+def is_own_container(settings: Settings, address: StorageAddress) -> bool:
+    """Whether documents are in the container that the app keeps its copies of files in."""
+    if settings.azure_storage_endpoint is None:
+        return False
+    own = parse_address(f"{settings.azure_storage_endpoint}/{settings.azure_storage_container}")
+    return (own.endpoint, own.container) == (address.endpoint, address.container)
 
 
 async def _open_client(
@@ -82,13 +97,12 @@ async def _read_rules(
     options: IngestOptions,
 ) -> AccessRules:
     has_file = acl.ACL_FILE in listing.acl_files
-    if options.permissions and has_file:
-        raise acl.AclError(TWO_RULES)
+    await folder.check_folders_above()
+    if has_file and (options.permissions or options.no_rules):
+        raise acl.AclError(TWO_RULES if options.permissions else acl.CONTRADICTION)
     if options.no_rules:
-        if has_file:
-            raise acl.AclError(acl.CONTRADICTION)
         return acl.Acl()
-    rules = await folder.read_rules(listing)
+    rules = acl.Acl() if options.permissions else await folder.read_rules(listing)
     if has_file:
         return rules
     if await reader.has_access_lists() != options.permissions:

@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from azure.storage.filedatalake.aio import FileSystemClient
 
+from ingest.storage.access_rules import FLAT_ACCOUNT, AccessListReader
+from ingest.storage.address import parse_address
+from shared.bootstrap.local_settings import UsageError
+from shared.domain.errors import Misconfigured
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.retrieval.sqlite.retriever import SqliteRetriever
-from tests.support.azurite import AzuriteHome
+from tests.support.azurite import AzuriteCredential, AzuriteHome
 from tests.support.fake_data_lake import FakeDataLake, PathList, storage_error
 from tests.support.ingest_storage import index_storage
 
@@ -34,6 +39,8 @@ LISTS = {
     "hr/excluded.md": file_list(f"user:{ANNA}:---,group:{STAFF}:r--,mask::r--"),
     "hr/refused.md": PathList("", status=403),
     "hr/odd.md": PathList(f"group:{STAFF}:read"),
+    "hr/locked": PathList("", status=403),
+    "hr/locked/staff.md": file_list(f"group:{STAFF}:r--,mask::r--"),
     "hr/closed": PathList(f"user::rwx,group::r-x,user:{ANNA}:--x,mask::--x,other::--x"),
     "hr/closed/staff.md": file_list(f"group:{STAFF}:r--,mask::r--"),
     "hr/closed/anna.md": file_list(f"user:{ANNA}:r--,group:{STAFF}:r--,mask::r--"),
@@ -71,6 +78,7 @@ def test_users_find_what_the_access_lists_let_them_read(
     assert visible(index, BEN, BOARD) == set()
     assert "  refused.md: Its access list, or that of a folder" in done.stdout
     assert "  odd.md: Its access list, or that of a folder" in done.stdout
+    assert "  locked/staff.md: Its access list, or that of a folder" in done.stdout
     for name in ("masked", "others", "excluded", "board", "closed/staff"):
         assert f"  {name}.md: By the access lists, no user and no group" in done.stdout
 
@@ -89,6 +97,54 @@ def test_changed_access_lists_change_who_finds_unchanged_files(
     assert visible(index, BEN, STAFF) == set()
     assert visible(index, ANNA) == {"staff.md", "owned.md", "closed/anna.md"}
     assert "1 documents put (1 passages), 2 unchanged" in done.stdout
+
+
+def test_folder_above_the_address_counts(
+    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+) -> None:
+    index = tmp_path / "index.db"
+    lake.lists[""] = PathList(f"user::rwx,group::r-x,user:{ANNA}:--x,mask::--x,other::--x")
+    index_storage(home, index, f"{lake.address}/hr", "--permissions")
+
+    assert visible(index, ANNA, STAFF) == {"anna.md", "owned.md", "closed/anna.md"}
+    assert visible(index, BEN, STAFF) == set()
+
+
+def test_deleted_file_leaves_the_index(
+    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+) -> None:
+    index = tmp_path / "index.db"
+    index_storage(home, index, f"{lake.address}/hr", "--permissions")
+    del lake.files["hr/staff.md"]
+    done = index_storage(home, index, f"{lake.address}/hr", "--permissions")
+
+    assert "1 removed" in done.stdout
+    assert visible(index, BEN, STAFF) == set()
+
+
+def test_name_of_rules_is_skipped_where_access_lists_count(
+    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+) -> None:
+    index = tmp_path / "index.db"
+    lake.files["hr/old/acl.yaml"] = b"x"
+    done = index_storage(home, index, f"{lake.address}/hr", "--permissions")
+
+    assert done.returncode == 0
+    assert "  old/acl.yaml: Its name is one of access rules.\n" in done.stdout
+    assert visible(index, BEN, STAFF) == {"staff.md"}
+
+
+def test_content_that_replaced_the_listed_one_has_no_old_readers(
+    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+) -> None:
+    index = tmp_path / "index.db"
+    lake.listed["hr/staff.md"] = lake.files["hr/staff.md"]
+    lake.files["hr/staff.md"] = b"Parking, for the board alone."
+    done = index_storage(home, index, f"{lake.address}/hr", "--permissions")
+
+    assert done.returncode == 0
+    assert "  staff.md: It changed while it was read: run this again.\n" in done.stdout
+    assert visible(index, BEN, STAFF) == set()
 
 
 def test_access_lists_are_not_ignored_by_mistake(
@@ -140,6 +196,41 @@ def test_two_kinds_of_rules_are_refused(
     assert "--permissions contradicts acl.yaml" in both.stderr
     assert by_file.returncode == 0
     assert visible(tmp_path / "b.db", BEN, "staff") == {n.removeprefix("hr/") for n in FILES}
+
+
+@pytest.mark.parametrize("error", [(400, ""), (400, "X"), (409, FLAT_ACCOUNT)])
+def test_account_without_access_lists_needs_no_option(
+    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path, error: tuple[int, str]
+) -> None:
+    lake.is_hierarchical, lake.flat_error = False, error
+    done = index_storage(home, tmp_path / "index.db", f"{lake.address}/hr")
+
+    assert done.returncode == 0
+    assert visible(tmp_path / "index.db", BEN) == {n.removeprefix("hr/") for n in FILES}
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        ((400, "InvalidHeaderValue"), "does not tell whether the account has access lists"),
+        ((404, "FilesystemNotFound"), "does not tell whether the account has access lists"),
+        ((403, "AuthorizationPermissionMismatch"), "without access lists: --no-rules"),
+    ],
+)
+def test_answer_that_does_not_tell_is_no_account_without_lists(
+    home: AzuriteHome, lake: FakeDataLake, error: tuple[int, str], sentence: str
+) -> None:
+    lake.is_hierarchical, lake.flat_error = False, error
+
+    async def ask() -> bool:
+        ca, address = str(home.folder / "ca.pem"), parse_address(lake.address)
+        async with FileSystemClient(
+            address.endpoint, address.container, AzuriteCredential(), connection_verify=ca
+        ) as container:
+            return await AccessListReader(container).has_access_lists()
+
+    with pytest.raises((UsageError, Misconfigured), match=sentence):
+        asyncio.run(ask())
 
 
 @pytest.mark.parametrize("status", [401, 403])

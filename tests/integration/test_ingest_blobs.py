@@ -123,6 +123,7 @@ def test_rules_in_the_container_are_obeyed(
     address = upload({**FILES, "hr/acl.yaml": b"plans/**: {groups: [board]}"})
     done = index_storage(home, index, f"{address}/hr")
     below = index_storage(home, tmp_path / "b.db", f"{address}/hr/plans")
+    public = index_storage(home, tmp_path / "b.db", f"{address}/hr/plans", "--no-rules")
     contradiction = index_storage(home, index, f"{address}/hr", "--no-rules")
     upload({"hr/acl.yaml": None})
     missing = index_storage(home, index, f"{address}/hr")
@@ -132,11 +133,39 @@ def test_rules_in_the_container_are_obeyed(
     assert done.returncode == 0
     assert find(index, "leave") == {"leave.md": "Leave\n\nThirty days."}
     assert find(index, "dental vision") == {}
-    assert below.returncode == contradiction.returncode == missing.returncode == 1
+    assert (
+        below.returncode == public.returncode == contradiction.returncode == missing.returncode == 1
+    )
     assert "has rules for this folder too, in hr/acl.yaml" in below.stderr
+    assert public.stderr == below.stderr
     assert "--no-rules contradicts acl.yaml" in contradiction.stderr
     assert "acl.yaml is missing or restricts no file" in missing.stderr
     assert "plans/acl.yaml would not be obeyed" in misplaced.stderr
+
+
+def test_rules_that_are_a_folder_end_the_run(
+    home: AzuriteHome, upload: Callable[..., str], tmp_path: Path
+) -> None:
+    upload()
+    address = upload({"hr/acl.yaml": b""}, metadata={"hdi_isfolder": "true"})
+    done = index_storage(home, tmp_path / "index.db", f"{address}/hr")
+
+    assert done.returncode == 1
+    assert done.stderr == "acl.yaml is no file that can be read.\n"
+
+
+def test_container_of_the_app_is_no_place_of_documents(
+    home: AzuriteHome, account: str, upload: Callable[..., str], tmp_path: Path
+) -> None:
+    address = upload()
+    own = {
+        "AZURE_STORAGE_ENDPOINT": account,
+        "AZURE_STORAGE_CONTAINER": address.rpartition("/")[2],
+    }
+    done = index_storage(home, tmp_path / "index.db", f"{address}/hr", "--no-rules", **own)
+
+    assert done.returncode == 1
+    assert "is in the container of AZURE_STORAGE_CONTAINER" in done.stderr
 
 
 def test_broken_rules_end_the_run(
@@ -171,6 +200,12 @@ def test_missing_container_and_empty_folder_are_named(
         (["https://contoso.blob.core.windows.net/docs?sig=secret"], "leave out of the address"),
         (["https://contoso.blob.core.windows.net/docs", "--indexer"], "--indexer is for a folder"),
         (["docs", "--permissions"], "--permissions is for documents in Data Lake Storage"),
+        (
+            ["https://contoso.blob.core.windows.net/docs", "--permissions", "--no-rules"],
+            "--permissions and --no-rules contradict each other",
+        ),
+        (["contoso.blob.core.windows.net/docs?sig=secret"], "is neither a folder nor an address"),
+        (["https:/contoso/docs?sig=secret"], "is neither a folder nor an address"),
     ],
 )
 def test_wrong_arguments_are_refused(
@@ -239,19 +274,6 @@ def test_outage_during_the_run_keeps_the_index(
     assert "storage: status 500" in failed.stderr
     assert kept["a.md"] == "A"
     assert "1 documents put (1 passages), 1 unchanged" in done.stdout
-
-
-def test_blob_that_has_grown_since_it_was_listed_is_too_large(
-    home: AzuriteHome, flat: FakeDataLake, tmp_path: Path
-) -> None:
-    flat.listed["a.md"] = b"# A"
-    flat.files["a.md"] = b"# A" * 2**20
-    done = index_storage(home, tmp_path / "index.db", flat.address, "--largest", "1")
-
-    assert done.returncode == 0
-    assert "  a.md: It is larger than 1 MB.\n" in done.stdout
-    sizes = [each.headers["x-ms-range"] for each in flat.requests if "a.md" in each.path]
-    assert len(sizes) == 1
 
 
 def test_copies_are_deleted(home: AzuriteHome, flat: FakeDataLake, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ingest.targets.azure_search.knowledge_source import Progress, follow_source
+from ingest.targets.azure_search.knowledge_source import Patience, Progress, follow_source
 from ingest.targets.azure_search.writer import make_clients
 from ingest.targets.index_writer import IndexUnavailable
 from tests.support.azurite import AzuriteCredential
@@ -181,6 +181,8 @@ def test_source_of_a_file_is_created(
 def test_source_has_the_embedding_model_of_the_settings(
     home: Path, service: FakeKnowledgeBase
 ) -> None:
+    again = status(last=state(3), end="2026-11-26T10:00:00Z")
+    service.statuses["handbooks"] = [DONE[0], DONE[0], again]
     done = run(home, service, BLOBS, "--model", "text-embedding-3-small", **MODEL)
     words = run(home, service, BLOBS)
     parameters = definitions(service)["knowledgesources('handbooks')"]["azureBlobParameters"]
@@ -205,18 +207,27 @@ def test_values_of_others_are_kept(home: Path, service: FakeKnowledgeBase) -> No
     made = definitions(service)["knowledgesources('sites')"]["indexedSharePointParameters"]
     made["ingestionParameters"]["networkAccessMode"] = "private"
     made["createdResources"] = {"index": "sites-index"}
-    again = run(home, service, SHAREPOINT.replace("schedule: PT1H\n", ""))
+    made["query"] = "author:anna"
+    service.statuses["sites"] = [DONE[0], status(last=state(5), end="2026-11-26T10:00:00Z")]
+    changed = SHAREPOINT.replace("schedule: PT1H\n", "").replace(
+        "description: Sites of the staff.\n", ""
+    )
+    again = run(home, service, changed)
     kept = definitions(service)["knowledgesources('sites')"]["indexedSharePointParameters"]
 
     assert (again.returncode, again.stderr) == (0, "")
     assert kept["ingestionParameters"]["networkAccessMode"] == "private"
     assert "ingestionSchedule" not in kept["ingestionParameters"]
     assert "createdResources" not in kept
+    assert kept["query"] == "author:anna"
+    assert "description" not in definitions(service)["knowledgesources('sites')"]
+    assert ": 5 put, 1 skipped" in again.stdout
 
 
 def test_failed_documents_are_named(home: Path, service: FakeKnowledgeBase) -> None:
     service.statuses["handbooks"] = [
         status(name="creating"),
+        status(),
         status(state(1, 1, **{"a.pdf": "It is encrypted."})),
         status(state(2, 2, **{"b.pdf": "It is empty."})),
         status(last=state(4, 2)),
@@ -244,6 +255,9 @@ def test_failed_documents_are_named(home: Path, service: FakeKnowledgeBase) -> N
         (("PT1H", "PT1M"), "indexedSharePoint.schedule: must be an interval from PT5M to P1D"),
         (("https://contoso.sharepoint", "https://x;y.sharepoint"), "must be the site, such as"),
         (("name: sites", "name: sites\nname: b"), "cannot be read: duplicate key name"),
+        (("secret: SITES_SECRET", f'secret: "{SECRET}'), "source.yaml cannot be read: "),
+        (("secret: SITES_SECRET", f"secret: @{SECRET}"), "that cannot start any token, line 6"),
+        (("sharepoint.com", "sharepoint.zip"), "must be the site, such as"),
         (("description", "folder"), "indexedSharePoint.folder: is not known here"),
     ],
 )
@@ -291,6 +305,7 @@ def test_refused_definition_does_not_show_the_secret(
     [
         (("permissions: true", "permissions: false"), "its `permissions` are different"),
         (("indexedOneLake", "azureBlob"), "is of the kind indexedOneLake. Nothing was changed"),
+        (("/Files/plans", "/Files/board"), "is for documents of another place. Nothing was"),
     ],
 )
 def test_source_does_not_change_its_readers_or_its_kind(
@@ -305,6 +320,26 @@ def test_source_does_not_change_its_readers_or_its_kind(
 
     assert done.returncode == 1
     assert sentence in done.stderr
+    assert definitions(service) == before
+
+
+def test_blobs_do_not_change_which_permissions_count(
+    home: Path, service: FakeKnowledgeBase
+) -> None:
+    run(home, service, BLOBS.replace("false", "true"))
+    done = run(home, service, BLOBS.replace("false", "true\nhierarchical: true"))
+
+    assert done.returncode == 1
+    assert "its `permissions` are different" in done.stderr
+
+
+def test_source_of_another_kind_is_not_removed(home: Path, service: FakeKnowledgeBase) -> None:
+    run(home, service, ONELAKE)
+    before = dict(definitions(service))
+    done = run(home, service, BLOBS.replace("handbooks", "lake"), "--remove")
+
+    assert done.returncode == 1
+    assert "is of the kind indexedOneLake" in done.stderr
     assert definitions(service) == before
 
 
@@ -328,7 +363,7 @@ def test_source_is_removed_from_its_base_first(home: Path, service: FakeKnowledg
         "knowledgeSources": sources,
         **effort,
     }
-    removed = run(home, service, ONELAKE, "--remove")
+    removed = run(home, service, ONELAKE, "--remove", SITES_SECRET="")
     only = run(home, service, BLOBS, "--remove")
 
     assert (removed.returncode, removed.stderr) == (0, "")
@@ -344,16 +379,16 @@ def test_source_without_progress_is_left_to_the_service(
     service.statuses["handbooks"] = [status(state(1))]
     seen: list[int] = []
 
-    async def follow() -> Progress:
+    async def follow() -> Progress | None:
         ca = str(home / "ca.pem")
         clients = make_clients(service.url, "docs", AzuriteCredential(), connection_verify=ca)
         try:
             return await follow_source(
                 clients.indexes,
                 "handbooks",
+                None,
                 lambda progress: seen.append(progress.processed),
-                sleep=lambda _: asyncio.sleep(0.01),
-                stall=0.2,
+                Patience(stall=0.2, poll=(0.01,)),
             )
         finally:
             await clients.close()
@@ -361,3 +396,27 @@ def test_source_without_progress_is_left_to_the_service(
     with pytest.raises(IndexUnavailable, match="made no progress"):
         asyncio.run(follow())
     assert seen == [1]
+
+
+def test_update_without_a_new_run_is_not_reported_as_one(
+    home: Path, service: FakeKnowledgeBase
+) -> None:
+    async def follow(last_run: str) -> Progress | None:
+        ca = str(home / "ca.pem")
+        clients = make_clients(service.url, "docs", AzuriteCredential(), connection_verify=ca)
+        try:
+            return await follow_source(
+                clients.indexes,
+                "handbooks",
+                last_run,
+                lambda _: None,
+                Patience(begin=0.1, poll=(0.01,)),
+            )
+        finally:
+            await clients.close()
+
+    later = asyncio.run(follow("2026-11-25T08:00:00Z"))
+
+    assert asyncio.run(follow("2026-11-26T09:00:00Z")) is None
+    assert later is not None
+    assert later.processed == 3

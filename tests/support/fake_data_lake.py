@@ -42,6 +42,7 @@ class FakeDataLake(Server):
     files: dict[str, bytes] = field(default_factory=dict)
     lists: dict[str, PathList] = field(default_factory=dict)
     is_hierarchical: bool = True
+    flat_error: tuple[int, str] = (400, "")  # the answer to a request for an access list
     failures: dict[str, list[Step]] = field(default_factory=dict)  # of downloads, by the file
     listed: dict[str, bytes] = field(default_factory=dict)  # files that have changed since
 
@@ -106,7 +107,7 @@ class FakeDataLake(Server):
         self, request: RecordedRequest, name: str, query: Mapping[str, str]
     ) -> list[Step]:
         if not self.is_hierarchical:
-            return storage_error(400, "")[:1]
+            return storage_error(*self.flat_error)[:1]
         if request.method != "HEAD" or query != {"action": "getAccessControl", "upn": "false"}:
             return storage_error(400, "InvalidQueryParameterValue")
         found = self.lists.get(name, PathList(ROOT_LIST))
@@ -124,6 +125,8 @@ class FakeDataLake(Server):
         }
         if request.method == "HEAD":
             return [response_head(200, headers)]
+        if request.headers.get("if-match", headers["ETag"]).strip('"') != etag(content):
+            return storage_error(412, "ConditionNotMet")
         first, last = map(int, request.headers["x-ms-range"].removeprefix("bytes=").split("-"))
         part = content[first : last + 1]
         headers["Content-Range"] = f"bytes {first}-{first + len(part) - 1}/{len(content)}"

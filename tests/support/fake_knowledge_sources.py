@@ -89,9 +89,10 @@ def status(
     current: Mapping[str, Any] | None = None,
     last: Mapping[str, Any] | None = None,
     name: str = "active",
+    end: str = "2026-11-26T09:00:00Z",
 ) -> dict[str, Any]:
     """The response of `/status`."""
-    completed = last and {**last, "endTime": "2026-11-26T09:00:00Z"}
+    completed = last and {**last, "endTime": end}
     return {
         "kind": "azureBlob",
         "synchronizationStatus": name,

@@ -14,7 +14,7 @@ from azure.search.documents.indexes.models import (
 )
 
 from ingest.targets.azure_search.index_update import get_index
-from ingest.targets.azure_search.knowledge_source import remove_source, takes_permissions
+from ingest.targets.azure_search.knowledge_source import permission_options, remove_source
 from ingest.targets.azure_search.openai_model import OpenAIModel
 from ingest.targets.azure_search.service_calls import call_service, merge, none_if_missing
 from ingest.targets.index_writer import DocumentRejected, IndexUnavailable
@@ -193,7 +193,7 @@ async def _check_source(client: SearchIndexClient, source: Source) -> None:
         raise IndexUnavailable(NO_SOURCE.format(name=source.name))
     if existing["kind"] != source.kind:
         raise IndexUnavailable(OTHER_KIND.format(name=source.name, kind=existing["kind"]))
-    if source.has_permissions and not takes_permissions(existing):
+    if source.has_permissions and not permission_options(existing):
         raise IndexUnavailable(NO_PERMISSIONS.format(name=source.name))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,16 +14,19 @@ from azure.search.documents.indexes.models import KnowledgeSource
 from ingest.targets.azure_search.service_calls import call_service, merge, none_if_missing
 from ingest.targets.index_writer import IndexUnavailable
 
-POLL_SECONDS = (1.0, 2.0, 5.0, 10.0)  # between two requests of the state; the last one repeats
-STALL_SECONDS = 1800.0  # without any progress
-
 INGESTION = "ingestionParameters"
 # What the files of sources define: it is not kept where a file no longer has it.
-OWN_PARAMETERS = {"folderPath", "targetPath", "query", "createdResources", INGESTION}
+OWN_PARAMETERS = {"folderPath", "targetPath", "createdResources", INGESTION}
+# Where the documents are: a source is for one place.
+PLACE = ("containerName", "folderPath", "fabricWorkspaceId", "lakehouseId", "targetPath")
 OWN_INGESTION = {"embeddingModel", "ingestionSchedule", "ingestionPermissionOptions"}
 OTHER_KIND = (
     "The knowledge source {name} is of the kind {kind}. Nothing was changed. Give this one another "
     "name."
+)
+OTHER_PLACE = (
+    "The knowledge source {name} is for documents of another place. Nothing was changed. Remove it "
+    "first (ARGS=--remove), or give this one another name."
 )
 OTHER_PERMISSIONS = (
     "The knowledge source {name} exists, and its `permissions` are different. Nothing was changed, "
@@ -34,6 +37,21 @@ STALLED = (
     "The knowledge source {name} has made no progress for {minutes:.0f} minutes. The service goes "
     "on without this command; run it again to follow it."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait, in seconds."""
+
+    begin: float = 60.0  # for a new run of a source that exists
+    stall: float = 1800.0  # without any progress
+    poll: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0)  # between two requests; the last one repeats
+
+    def pauses(self) -> Iterator[float]:
+        """Yield the seconds between two requests, without end."""
+        yield from self.poll
+        while True:
+            yield self.poll[-1]
 
 
 @dataclass(slots=True)
@@ -59,26 +77,46 @@ def _number(state: Mapping[str, Any], name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-async def create_source(client: SearchIndexClient, definition: Mapping[str, Any]) -> None:
+async def create_source(client: SearchIndexClient, definition: Mapping[str, Any]) -> str | None:
     """Create or update a source. Values that only others set are kept.
 
-    Raises DocumentRejected.
+    Returns when its last run ended; None without one. Raises DocumentRejected.
     """
-    name, kind = definition["name"], definition["kind"]
-    existing = await call_service(none_if_missing(client.get_knowledge_source), name)
+    name = definition["name"]
+    existing = await read_source(client, name, definition["kind"])
+    last_run = None
     if existing:
-        if existing["kind"] != kind:
-            raise IndexUnavailable(OTHER_KIND.format(name=name, kind=existing["kind"]))
-        if takes_permissions(existing) != takes_permissions(definition):
+        if permission_options(existing) != permission_options(definition):
             raise IndexUnavailable(OTHER_PERMISSIONS.format(name=name))
+        known, ours = _parameters(existing), _parameters(definition)
+        if any(known.get(key) != ours.get(key) for key in PLACE):
+            raise IndexUnavailable(OTHER_PLACE.format(name=name))
+        last_run = _end_of_last_run(await call_service(client.get_knowledge_source_status, name))
     source = KnowledgeSource(_merge_source(existing or {}, definition))
     await call_service(client.create_or_update_knowledge_source, source)
+    return last_run
 
 
-def takes_permissions(definition: Mapping[str, Any]) -> bool:
-    """Whether a source takes over the permissions of its documents."""
-    parameters = _parameters(definition)
-    return bool((parameters.get(INGESTION) or {}).get("ingestionPermissionOptions"))
+async def read_source(client: SearchIndexClient, name: str, kind: str) -> Mapping[str, Any] | None:
+    """Return the definition of a source; None without one.
+
+    Raises IndexUnavailable for one of another kind.
+    """
+    existing = await call_service(none_if_missing(client.get_knowledge_source), name)
+    if existing and existing["kind"] != kind:
+        raise IndexUnavailable(OTHER_KIND.format(name=name, kind=existing["kind"]))
+    return existing
+
+
+def permission_options(definition: Mapping[str, Any]) -> set[str]:
+    """Return which permissions of its documents a source takes over."""
+    ingestion = _parameters(definition).get(INGESTION) or {}
+    return set(ingestion.get("ingestionPermissionOptions") or ())
+
+
+def _end_of_last_run(status: Mapping[str, Any]) -> str | None:
+    end = (status.get("lastSynchronizationState") or {}).get("endTime")
+    return str(end) if end else None
 
 
 def _parameters(definition: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -88,14 +126,15 @@ def _parameters(definition: Mapping[str, Any]) -> Mapping[str, Any]:
 def _merge_source(existing: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
     """Return a definition with our values, and those of others that we never set."""
     known, new = _parameters(existing) if existing else {}, _parameters(ours)
-    kept = {name: value for name, value in known.items() if name not in OWN_PARAMETERS}
+    others = {name: value for name, value in known.items() if name not in OWN_PARAMETERS}
     ingestion = {
         name: value
         for name, value in (known.get(INGESTION) or {}).items()
         if name not in OWN_INGESTION
     }
-    merged = {**kept, **new, INGESTION: {**ingestion, **new[INGESTION]}}
-    return {**merge(existing, ours), f"{ours['kind']}Parameters": merged}
+    merged = {**others, **new, INGESTION: {**ingestion, **new[INGESTION]}}
+    kept = {name: value for name, value in existing.items() if name != "description"}
+    return {**merge(kept, ours), f"{ours['kind']}Parameters": merged}
 
 
 async def remove_source(client: SearchIndexClient, name: str) -> None:
@@ -106,34 +145,33 @@ async def remove_source(client: SearchIndexClient, name: str) -> None:
 async def follow_source(
     client: SearchIndexClient,
     name: str,
+    last_run: str | None,
     on_progress: Callable[[Progress], None],
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    stall: float = STALL_SECONDS,
-) -> Progress:
+    patience: Patience = Patience(),  # it is frozen
+) -> Progress | None:
     """Wait until the service has read the documents of a source.
 
-    Calls `on_progress` at each change. Raises DocumentRejected, also after `stall` seconds without
-    one.
+    `last_run` is when an earlier run ended. Calls `on_progress` at each change. Returns None if no
+    new run begins. Raises DocumentRejected, also where a run makes no progress.
     """
     progress, last_change, known = Progress(), time.monotonic(), None
-    for pause in _pauses():
+    for pause in patience.pauses():
         status: Mapping[str, Any] = await call_service(client.get_knowledge_source_status, name)
         current, last = (
             status.get(f"{which}SynchronizationState") for which in ("current", "last")
         )
-        progress.update(current or last or {})
-        if status.get("synchronizationStatus") == "active" and last and not current:
-            return progress
+        waited = time.monotonic() - last_change
+        if last and not current:
+            if _end_of_last_run(status) != last_run:
+                progress.update(last)
+                return progress
+            if waited > patience.begin:
+                return None
+        progress.update(current or {})
         if (state := (status.get("synchronizationStatus"), current)) != known:
             known, last_change = state, time.monotonic()
             on_progress(progress)
-        if time.monotonic() - last_change > stall:
-            raise IndexUnavailable(STALLED.format(name=name, minutes=stall / 60))
-        await sleep(pause)
+        if time.monotonic() - last_change > patience.stall:
+            raise IndexUnavailable(STALLED.format(name=name, minutes=patience.stall / 60))
+        await asyncio.sleep(pause)
     raise AssertionError("unreachable")
-
-
-def _pauses() -> Iterator[float]:
-    yield from POLL_SECONDS
-    while True:
-        yield POLL_SECONDS[-1]

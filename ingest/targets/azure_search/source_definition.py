@@ -25,10 +25,14 @@ from ingest.targets.azure_search.openai_model import OpenAIModel
 
 _GUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _SHORTEST, _LONGEST = timedelta(minutes=5), timedelta(days=1)  # of a schedule, the service's limits
-_BLOBS = re.compile(r"https://([a-z0-9]{3,24})\.(?:blob|dfs)\.[a-z.]+/([a-z0-9$-]+)((?:/[^?#;]*)?)")
+_BLOBS = re.compile(
+    r"https://([a-z0-9]{3,24})\.(?:z\d+\.)?(?:blob|dfs)\."
+    r"(?:core\.windows\.net|core\.usgovcloudapi\.net|core\.chinacloudapi\.cn|storage\.azure\.net)"
+    r"/([a-z0-9$-]+)((?:/[^?#;\s]*)?)"
+)
 _LAKEHOUSE = re.compile(
     rf"https://onelake\.(?:dfs|blob)\.fabric\.microsoft\.com/({_GUID})/({_GUID})(?:/Files)?"
-    r"((?:/[^?#;]*)?)"
+    r"((?:/[^?#;\s]*)?)"
 )
 _STORAGE = re.compile(
     r"/subscriptions/[\w-]+/resourceGroups/[^/;]+/providers/Microsoft\.Storage/storageAccounts/"
@@ -133,7 +137,7 @@ class SharePointSource(_Source):
     address: Annotated[
         str,
         _form(
-            r"https://[\w-]+\.sharepoint\.[a-z]+(?:/[^?#;]*)?",
+            r"https://[\w-]+\.sharepoint\.(?:com|us|cn|de)(?:/[^?#;\s]*)?",
             "must be the site, such as https://contoso.sharepoint.com/sites/hr",
         ),
     ]

@@ -222,9 +222,11 @@ export class Chat {
 
   /** Stores an answer unless the app has; at once if the page is left before that is known. */
   async #storeOnce(id, turn, ended) {
-    this.storeNow = () => storePart(id, turn, ended, { keepalive: true }).catch(() => {});
+    const store = () => (storing ??= storePart(id, turn, ended, { keepalive: true }));
+    let storing = null;
+    this.storeNow = () => store().catch(() => {}); // if the app has it, too, it is there twice
     const isStored = await this.#isStoredByApp(id, turn).finally(() => (this.storeNow = null));
-    if (!isStored) await storePart(id, turn, ended, { keepalive: true });
+    if (!isStored) await store();
   }
 
   /** Returns whether the app has stored an answer whose last line was lost or stopped. */

@@ -4,7 +4,7 @@ import { openFile } from "./elements.js";
 import { readForTab, storeForTab } from "./preferences.js";
 
 const KEY_NAME = "x-functions-key";
-const MAX_KEPT_ALIVE = 20_000; // characters of a body: browsers allow 64 KiB of UTF-8
+const MAX_KEPT_ALIVE = 60_000; // bytes of a body: browsers allow 64 KiB of all
 const PRINTABLE = /^[\x21-\x7e]+$/; // what a header can carry
 
 /** What the page can do without: a deployment may lack these routes. */
@@ -77,7 +77,7 @@ export async function readJson(path, options) {
 export function writeJson(path, method, value, { keepalive = false } = {}) {
   const request = json(method, value);
   // A browser refuses to keep a longer request alive after the page is left.
-  const isShort = request.body.length <= MAX_KEPT_ALIVE;
+  const isShort = new Blob([request.body]).size <= MAX_KEPT_ALIVE;
   return readJson(path, { ...request, keepalive: keepalive && isShort });
 }
 

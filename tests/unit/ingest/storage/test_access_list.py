@@ -82,6 +82,7 @@ PASS = f"user::rwx,user:{ANNA}:--x,group::r-x,group:{STAFF}:--x,other::--x"
         (f"user:{ANNA}:-w-,user:{BEN}:r--", PASS.replace(ANNA, BEN), (), DocumentReaders((BEN,))),
         ("", PASS, (ANNA, STAFF), DocumentReaders((ANNA,), (STAFF,))),
         ("mask::---", PASS, (ANNA, STAFF), DocumentReaders((ANNA,))),  # not the owner's
+        (f"group:{STAFF}:r--", PASS, ("$superuser", STAFF), DocumentReaders((), (STAFF,))),
         ("", f"{PASS},default:user:{BEN}:---", (ANNA.upper(), "x"), DocumentReaders((ANNA,))),
     ],
 )
@@ -105,8 +106,15 @@ def test_readers_of_a_file(
         f"user::rwx,group::r-x,other::---,user:{ANNA}:r--,user:{ANNA}:---",
         f"user::rwx,group::r-x,other::---,user:{ANNA}:r--,user:{ANNA.upper()}:---",
         "user::rwx;group::r-x;other::---",
+        f"user::rwx,group::r-x,other::---,user:anna@contoso.com:---,group:{STAFF}:r--",
     ],
 )
 def test_list_of_another_form_is_invalid(text: str) -> None:
     with pytest.raises(InvalidAccessList):
         parse_access_list(text, ANNA, STAFF)
+
+
+@pytest.mark.parametrize("owner", ["", "anna@contoso.com", "$web"])
+def test_unknown_owner_makes_a_list_invalid(owner: str) -> None:
+    with pytest.raises(InvalidAccessList):
+        parse_access_list(f"user::---,group::r--,other::---,group:{STAFF}:r--", owner, STAFF)

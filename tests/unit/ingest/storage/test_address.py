@@ -6,6 +6,7 @@ import pytest
 
 from ingest.storage.address import (
     NO_CONTAINER,
+    NO_PATH,
     NOT_STORAGE,
     WITH_QUERY,
     StorageAddress,
@@ -22,6 +23,8 @@ ACCOUNT = "https://contoso.blob.core.windows.net"
         (f"{ACCOUNT}/docs", StorageAddress(ACCOUNT, "docs", "")),
         (f"{ACCOUNT}/docs/", StorageAddress(ACCOUNT, "docs", "")),
         (f"{ACCOUNT}/docs/hr/plans/", StorageAddress(ACCOUNT, "docs", "hr/plans/")),
+        ("HTTPS://Contoso.BLOB.core.windows.net/docs", StorageAddress(ACCOUNT, "docs", "")),
+        ("https://contoso.Dfs.core.windows.net/docs", StorageAddress(ACCOUNT, "docs", "")),
         (f"{ACCOUNT}/docs/a%20b/%23c", StorageAddress(ACCOUNT, "docs", "a b/#c/")),
         (
             "https://contoso.dfs.core.windows.net/docs/hr",
@@ -70,6 +73,12 @@ def test_data_lake_has_an_endpoint_of_its_own() -> None:
         ("s3://docs", NOT_STORAGE),
         (f"{ACCOUNT}/docs?sv=2026&sig=secret", WITH_QUERY),
         (f"{ACCOUNT}/docs/#1", WITH_QUERY),
+        (f"{ACCOUNT}/docs//hr", NO_PATH),
+        (f"{ACCOUNT}/docs/hr//", NO_PATH),
+        (f"{ACCOUNT}/docs/hr/../board", NO_PATH),
+        (f"{ACCOUNT}/docs/./hr", NO_PATH),
+        ("https://evil.test%2f.blob.core.windows.net/docs", NOT_STORAGE),
+        ("https://evil.test;.blob.core.windows.net/docs", NOT_STORAGE),
         (ACCOUNT, NO_CONTAINER),
         (f"{ACCOUNT}/", NO_CONTAINER),
     ],
