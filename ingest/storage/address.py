@@ -38,6 +38,12 @@ class StorageAddress:
     prefix: str  # of the names of the documents' blobs: empty, or it ends with `/`
 
     @property
+    def account(self) -> str:
+        """The account, whatever its endpoint: it has others, such as NAME-secondary."""
+        host = urlsplit(self.endpoint).hostname or ""
+        return self.endpoint if self.is_emulator else re.split("[.-]", host)[0]
+
+    @property
     def is_emulator(self) -> bool:
         """Whether the account is in an emulator on this machine."""
         return is_loopback(urlsplit(self.endpoint).hostname or "")

@@ -144,8 +144,10 @@ class BlobFolder:
 
         Raises UnreadableDocument, UsageError, ChatError.
         """
-        condition: dict[str, Any] = {"match_condition": MatchConditions.IfNotModified}
-        condition = {"etag": etag, **condition} if etag else {}
+        condition: dict[str, Any] = {}
+        if etag:  # a listing has it without the quotes that the header needs
+            quoted = '"{}"'.format(etag.strip('"'))
+            condition = {"etag": quoted, "match_condition": MatchConditions.IfNotModified}
         async with self.map_errors():
             download = await self.container.download_blob(
                 f"{self.address.prefix}{name}", max_concurrency=1, **condition

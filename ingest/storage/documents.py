@@ -17,7 +17,7 @@ from ingest.pipeline import AccessRules
 from ingest.scan import Listing
 from ingest.setup import IngestOptions
 from ingest.storage.access_rules import AccessListReader
-from ingest.storage.address import StorageAddress, parse_address
+from ingest.storage.address import StorageAddress
 from ingest.storage.blobs import BlobFile, BlobFolder
 from shared.azure.errors import StorageRetryPolicy
 from shared.bootstrap.clients import Clients
@@ -68,10 +68,11 @@ async def open_documents(
 
 def is_own_container(settings: Settings, address: StorageAddress) -> bool:
     """Whether documents are in the container that the app keeps its copies of files in."""
-    if settings.azure_storage_endpoint is None:
+    endpoint, container = settings.azure_storage_endpoint, settings.azure_storage_container
+    if endpoint is None:
         return False
-    own = parse_address(f"{settings.azure_storage_endpoint}/{settings.azure_storage_container}")
-    return (own.endpoint, own.container) == (address.endpoint, address.container)
+    own = StorageAddress(endpoint.rstrip("/").lower(), container, "")
+    return (own.account, own.container) == (address.account, address.container)
 
 
 async def _open_client(

@@ -323,6 +323,21 @@ def test_source_does_not_change_its_readers_or_its_kind(
     assert definitions(service) == before
 
 
+@pytest.mark.parametrize("shows", [True, False])
+def test_source_does_not_change_its_site(
+    home: Path, service: FakeKnowledgeBase, shows: bool
+) -> None:
+    run(home, service, SHAREPOINT)
+    made = definitions(service)["knowledgesources('sites')"]["indexedSharePointParameters"]
+    if not shows:  # as a service that shows no connection
+        made["connectionString"] = None
+    service.statuses["sites"] = [DONE[0], status(last=state(5), end="2026-11-26T10:00:00Z")]
+    other = run(home, service, SHAREPOINT.replace("sites/hr", "sites/board"))
+
+    assert other.returncode == (1 if shows else 0)
+    assert ("is for documents of another place" in other.stderr) == shows
+
+
 def test_blobs_do_not_change_which_permissions_count(
     home: Path, service: FakeKnowledgeBase
 ) -> None:

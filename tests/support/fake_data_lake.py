@@ -125,7 +125,7 @@ class FakeDataLake(Server):
         }
         if request.method == "HEAD":
             return [response_head(200, headers)]
-        if request.headers.get("if-match", headers["ETag"]).strip('"') != etag(content):
+        if request.headers.get("if-match", headers["ETag"]) != headers["ETag"]:
             return storage_error(412, "ConditionNotMet")
         first, last = map(int, request.headers["x-ms-range"].removeprefix("bytes=").split("-"))
         part = content[first : last + 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ INGESTION = "ingestionParameters"
 OWN_PARAMETERS = {"folderPath", "targetPath", "createdResources", INGESTION}
 # Where the documents are: a source is for one place.
 PLACE = ("containerName", "folderPath", "fabricWorkspaceId", "lakehouseId", "targetPath")
+ADDRESS = re.compile(r"(?:SharePointOnlineEndpoint|ResourceId)=[^;]*")
 OWN_INGESTION = {"embeddingModel", "ingestionSchedule", "ingestionPermissionOptions"}
 OTHER_KIND = (
     "The knowledge source {name} is of the kind {kind}. Nothing was changed. Give this one another "
@@ -88,8 +90,7 @@ async def create_source(client: SearchIndexClient, definition: Mapping[str, Any]
     if existing:
         if permission_options(existing) != permission_options(definition):
             raise IndexUnavailable(OTHER_PERMISSIONS.format(name=name))
-        known, ours = _parameters(existing), _parameters(definition)
-        if any(known.get(key) != ours.get(key) for key in PLACE):
+        if _is_elsewhere(_parameters(existing), _parameters(definition)):
             raise IndexUnavailable(OTHER_PLACE.format(name=name))
         last_run = _end_of_last_run(await call_service(client.get_knowledge_source_status, name))
     source = KnowledgeSource(_merge_source(existing or {}, definition))
@@ -106,6 +107,14 @@ async def read_source(client: SearchIndexClient, name: str, kind: str) -> Mappin
     if existing and existing["kind"] != kind:
         raise IndexUnavailable(OTHER_KIND.format(name=name, kind=existing["kind"]))
     return existing
+
+
+def _is_elsewhere(known: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
+    """Whether two parameters are for different places, as far as the service shows them."""
+    first, second = (ADDRESS.search(each.get("connectionString") or "") for each in (known, ours))
+    return any(known.get(key) != ours.get(key) for key in PLACE) or (
+        first is not None and second is not None and first[0] != second[0]
+    )
 
 
 def permission_options(definition: Mapping[str, Any]) -> set[str]:

@@ -60,6 +60,21 @@ def test_data_lake_has_an_endpoint_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
+    "host",
+    [
+        "contoso.dfs.core.windows.net",
+        "contoso-secondary.blob.core.windows.net",
+        "contoso-internetrouting.blob.core.windows.net",
+        "contoso.privatelink.blob.core.windows.net",
+    ],
+)
+def test_account_has_several_endpoints(host: str) -> None:
+    account = parse_address(f"{ACCOUNT}/docs").account
+
+    assert parse_address(f"https://{host}/docs").account == account == "contoso"
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("http://contoso.blob.core.windows.net/docs", NOT_STORAGE),
