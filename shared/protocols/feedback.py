@@ -1,12 +1,12 @@
-"""POST /feedback: whether an answer helped, as a line of the log. Nothing is stored."""
+"""POST /feedback: whether an answer helped, and why not, in the log. Nothing is stored."""
 
 from __future__ import annotations
 
 import logging
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator
 
 from shared.http.body import read_body, require_object, validate
 from shared.http.call import JSON, Reply
@@ -15,6 +15,7 @@ from shared.protocols.exchange import Exchange, Route
 from shared.protocols.openapi.operation import WITH_BODY, Operation
 
 ID = "[A-Za-z0-9_-]{1,64}"
+Reason = Literal["incorrect", "incomplete", "irrelevant", "unsupported"]
 
 log = logging.getLogger("chat")
 
@@ -36,14 +37,33 @@ class _FeedbackFields(BaseModel, strict=True):
         ),
     ]
     rating: Literal["up", "down"]
+    reasons: Annotated[
+        list[Reason],
+        Field(
+            max_length=len(get_args(Reason)),
+            description="What was wrong; `unsupported`: the passages do not say it.",
+        ),
+    ] = []
+
+    @field_validator("reasons")
+    @classmethod
+    def _check_reasons(cls, value: list[Reason], info: ValidationInfo) -> list[Reason]:
+        if value and info.data.get("rating") == "up":
+            raise ValueError("are for the rating down")
+        return list(dict.fromkeys(value))
 
 
 async def feedback(exchange: Exchange) -> Reply:
-    """Log the rating of an answer, named by its `x-request-id`. Raises ChatErrors."""
+    """Log the rating of an answer, named by its `x-request-id`, and its reasons.
+
+    Each reason has a line, so that a query counts them. Raises ChatErrors.
+    """
     call = exchange.call
     body = await read_body(call, exchange.app.limits, forms=False)
     fields = validate(_FeedbackFields, require_object(body.json))
     log.info("feedback id=%s request=%s rating=%s", call.id, fields.request_id, fields.rating)
+    for reason in fields.reasons:
+        log.info("feedback reason=%s request=%s", reason, fields.request_id)
     return Reply(204, JSON, b"", exchange.headers)
 
 

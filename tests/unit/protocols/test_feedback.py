@@ -24,6 +24,20 @@ def test_a_rating_is_a_line_of_the_log(rating: str, caplog: pytest.LogCaptureFix
     assert [record.message for record in caplog.records].count(line) == 1
 
 
+def test_each_reason_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    reasons = ["unsupported", "incomplete", "unsupported"]
+    with caplog.at_level("INFO", "chat"):
+        reply = ask(call(ROUTE, {"request_id": "a-1", "rating": "down", "reasons": reasons}))
+
+    assert reply.status == 204
+    messages = [record.message for record in caplog.records]
+    assert [each for each in messages if each.startswith("feedback ")] == [
+        "feedback id=call-1 request=a-1 rating=down",
+        "feedback reason=unsupported request=a-1",
+        "feedback reason=incomplete request=a-1",
+    ]
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -36,6 +50,15 @@ def test_a_rating_is_a_line_of_the_log(rating: str, caplog: pytest.LogCaptureFix
             for id in ("", "a b", "a\nINFO request", "x" * 65, "\u0661", "a\u2028")
         ),
         ([], "The body must be a JSON object."),
+        *(
+            ({"request_id": "x", "rating": rating, "reasons": reasons}, f"reasons{message}")
+            for rating, reasons, message in (
+                ("up", ["incorrect"], ": are for the rating down"),
+                ("down", ["rude"], "[0]: must be one of 'incorrect', "),
+                ("down", "incorrect", ": must be a list"),
+                ("down", ["incorrect"] * 5, ": must have 4 entries at most"),
+            )
+        ),
     ],
 )
 def test_a_wrong_rating_is_named_and_not_logged(
