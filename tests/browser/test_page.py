@@ -243,6 +243,27 @@ def test_an_answer_can_be_rated(page: Page, scripted: Server) -> None:
     assert ratings[-2:] == [(answers[-1], "up"), (answers[-1], "down")]
 
 
+def test_a_bad_rating_can_have_reasons_by_keyboard(page: Page, scripted: Server) -> None:
+    page.goto(scripted.url)
+    ask(page, "say fine")
+    reasons = page.get_by_role("group", name="What was wrong?")
+    expect(page.get_by_role("button", name="Not helpful")).to_be_visible()
+    expect(reasons).to_be_hidden()
+    page.get_by_role("button", name="Not helpful").press("Enter")
+    missing = reasons.get_by_role("button", name="Something is missing")
+    missing.press("Enter")
+    expect(missing).to_have_attribute("aria-pressed", "true")
+    missing.press("Enter")  # it is sent once
+    reasons.get_by_role("button", name="The sources do not say it").press(" ")
+    expect(reasons.locator("[aria-pressed=true]")).to_have_count(2)
+
+    answer = re.findall(r"request id=(\S+) POST /chat/stream ", scripted.log)[-1]
+    given = re.findall(rf"feedback reason=(\w+) request={answer}\n", scripted.log)
+    assert given == ["incomplete", "unsupported"]
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    expect(reasons).to_be_hidden()
+
+
 def test_a_rating_that_fails_says_so(page: Page, scripted: Server) -> None:
     page.route("**/feedback", lambda route: route.fulfill(status=503, json={"error": "Busy."}))
     page.goto(scripted.url)

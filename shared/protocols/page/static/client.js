@@ -94,9 +94,9 @@ export async function readConfig() {
 
 export const readSetup = () => fetch("/auth_setup").then((response) => response.json(), () => ({}));
 
-/** Sends whether an answer helped: "up" or "down". Throws RequestError. */
-export function sendRating(requestId, rating) {
-  return send("/feedback", json("POST", { request_id: requestId, rating }));
+/** Sends whether an answer helped: "up" or "down", and what was wrong. Throws RequestError. */
+export function sendRating(requestId, rating, reasons = []) {
+  return send("/feedback", json("POST", { request_id: requestId, rating, reasons }));
 }
 
 /**

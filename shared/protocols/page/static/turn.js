@@ -13,6 +13,7 @@ const template = document.querySelector("#turn");
 const announcer = document.querySelector("#announcer");
 const SENTENCE_END = /[.!?\u061f\u06d4](?=\s)|[\u3002\n]/gu;
 const STALL_SECONDS = 10; // without anything new, until the page says that it still waits
+const REASONS = ["incorrect", "incomplete", "irrelevant", "unsupported"];
 const ENDINGS = {
   stopped: "stopped",
   failed: "failedEarlier",
@@ -210,6 +211,28 @@ export class Turn {
     }
     for (const button of this.element.querySelectorAll(".rate")) {
       button.setAttribute("aria-pressed", button === pressed);
+    }
+    this.#showReasons(pressed.dataset.rating === "down");
+  }
+
+  #showReasons(isShown) {
+    const items = REASONS.map((reason) => {
+      const button = makeButton({ textContent: translate(reason), ariaPressed: false }, () =>
+        this.#giveReason(button, reason),
+      );
+      return makeItem(button);
+    });
+    this.part(".reasons ul").replaceChildren(...items);
+    this.part(".reasons").hidden = !isShown;
+  }
+
+  async #giveReason(button, reason) {
+    if (button.ariaPressed === "true") return; // it is sent
+    try {
+      await sendRating(this.requestId, "down", [reason]);
+      button.ariaPressed = true;
+    } catch (failure) {
+      this.fail(failure);
     }
   }
 
