@@ -92,6 +92,15 @@ class Listing(Generic[FileT_co]):
     skipped: list[tuple[str, str]] = field(default_factory=list)  # with the reason
     acl_files: list[str] = field(default_factory=list)  # those that look like access rules
 
+    def add_rules(self, name: str) -> bool:
+        """Add a file if its name is one of access rules. Returns whether it is."""
+        if not acl.ACL_FILE_LOOKALIKE.fullmatch(PurePosixPath(name).name):
+            return False
+        self.acl_files.append(name)
+        if name != acl.ACL_FILE:
+            self.skipped.append((name, "Its name is one of access rules."))
+        return True
+
     def may_contain(self, name: str) -> bool:
         """Whether the document may exist in a folder that could not be read."""
         parents = {str(folder) for folder in PurePosixPath(name).parents}  # "." is the last one
@@ -110,11 +119,9 @@ def list_folder(folder: Path) -> Listing[FolderFile]:
         name = path.relative_to(folder).as_posix()
         if is_system_file(path.name):
             continue
-        if acl.ACL_FILE_LOOKALIKE.fullmatch(path.name):
-            listing.acl_files.append(name)
-            if name != acl.ACL_FILE:
-                listing.skipped.append((name, "Its name is one of access rules."))
-        elif reason := _skip_reason(path):
+        if listing.add_rules(name):
+            continue
+        if reason := _skip_reason(path):
             listing.skipped.append((name, reason))
         else:
             listing.files.append(FolderFile(name, path))

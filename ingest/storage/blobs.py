@@ -103,13 +103,9 @@ class BlobFolder:
             if name.rstrip("/") == acl.ACL_FILE:
                 raise acl.AclError(f"{acl.ACL_FILE} is no file that can be read.")
             return
-        if is_system_file(path.name):
+        if is_system_file(path.name) or listing.add_rules(name):
             return
-        if acl.ACL_FILE_LOOKALIKE.fullmatch(path.name):
-            listing.acl_files.append(name)
-            if name != acl.ACL_FILE:
-                listing.skipped.append((name, "Its name is one of access rules."))
-        elif skipped := _skip(name, blob):
+        if skipped := _skip(name, blob):
             listing.skipped.append(skipped)
         else:
             copy = self.copies / f"{len(listing.files)}{_suffix(path)}"

@@ -388,35 +388,13 @@ def test_source_is_removed_from_its_base_first(home: Path, service: FakeKnowledg
     assert definitions(service).keys() == {"knowledgebases('kb')", "knowledgesources('handbooks')"}
 
 
-def test_source_without_progress_is_left_to_the_service(
-    home: Path, service: FakeKnowledgeBase
-) -> None:
-    service.statuses["handbooks"] = [status(state(1))]
-    seen: list[int] = []
+def follow(
+    home: Path, service: FakeKnowledgeBase, last_run: str | None, patience: Patience
+) -> tuple[Progress | None, list[int]]:
+    """Follow a source. Returns its result, and the numbers of documents that were shown."""
+    shown: list[int] = []
 
-    async def follow() -> Progress | None:
-        ca = str(home / "ca.pem")
-        clients = make_clients(service.url, "docs", AzuriteCredential(), connection_verify=ca)
-        try:
-            return await follow_source(
-                clients.indexes,
-                "handbooks",
-                None,
-                lambda progress: seen.append(progress.processed),
-                Patience(stall=0.2, poll=(0.01,)),
-            )
-        finally:
-            await clients.close()
-
-    with pytest.raises(IndexUnavailable, match="made no progress"):
-        asyncio.run(follow())
-    assert seen == [1]
-
-
-def test_update_without_a_new_run_is_not_reported_as_one(
-    home: Path, service: FakeKnowledgeBase
-) -> None:
-    async def follow(last_run: str) -> Progress | None:
+    async def run() -> Progress | None:
         ca = str(home / "ca.pem")
         clients = make_clients(service.url, "docs", AzuriteCredential(), connection_verify=ca)
         try:
@@ -424,14 +402,44 @@ def test_update_without_a_new_run_is_not_reported_as_one(
                 clients.indexes,
                 "handbooks",
                 last_run,
-                lambda _: None,
-                Patience(begin=0.1, poll=(0.01,)),
+                lambda progress: shown.append(progress.processed),
+                patience,
             )
         finally:
             await clients.close()
 
-    later = asyncio.run(follow("2026-11-25T08:00:00Z"))
+    return asyncio.run(run()), shown
 
-    assert asyncio.run(follow("2026-11-26T09:00:00Z")) is None
+
+def test_source_without_progress_is_left_to_the_service(
+    home: Path, service: FakeKnowledgeBase
+) -> None:
+    service.statuses["handbooks"] = [status(state(1))]
+
+    with pytest.raises(IndexUnavailable, match="made no progress"):
+        follow(home, service, None, Patience(stall=0.2, poll=(0.01,)))
+
+
+def test_progress_is_shown_at_each_change(home: Path, service: FakeKnowledgeBase) -> None:
+    service.statuses["handbooks"] = [
+        status(state(1)),
+        status(state(1)),
+        status(state(2)),
+        status(last=state(3)),
+    ]
+    result, shown = follow(home, service, None, Patience(poll=(0.01,)))
+
+    assert result is not None
+    assert (result.processed, shown) == (3, [1, 2])
+
+
+def test_update_without_a_new_run_is_not_reported_as_one(
+    home: Path, service: FakeKnowledgeBase
+) -> None:
+    patience = Patience(begin=0.1, poll=(0.01,))
+    later, _ = follow(home, service, "2026-11-25T08:00:00Z", patience)
+    same, _ = follow(home, service, "2026-11-26T09:00:00Z", patience)
+
     assert later is not None
     assert later.processed == 3
+    assert same is None
