@@ -22,6 +22,7 @@ from tests.support.fake_knowledge_sources import state, status
 from tests.support.ingest_command import PATIENCE
 from tests.support.isolation import app_copy
 from tests.support.search_app import DOCS, home, server_tls
+from tests.support.servers import ROOT
 from tests.support.upstream import error_response, run_upstream
 
 __all__ = ["home"]  # fixtures
@@ -176,6 +177,14 @@ def test_source_of_a_file_is_created(
     setting = json.loads(done.stdout.splitlines()[-1])
     permissions = {"permissions": True} if "permissions: true" in source else {}
     assert setting == [{"name": "docs"}, {"name": name, "kind": made["kind"], **permissions}]
+
+
+def test_file_of_the_docs_is_valid(home: Path, service: FakeKnowledgeBase) -> None:
+    page = (ROOT / "docs" / "knowledge-base.md").read_text("utf-8")
+    done = run(home, service, page.split("```yaml\n")[1].split("```")[0])
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert definitions(service).keys() == {"knowledgesources('sites')"}
 
 
 def test_source_has_the_embedding_model_of_the_settings(
