@@ -94,7 +94,8 @@ def lines(caplog: pytest.LogCaptureFixture, route: str, rag: Rag) -> list[str]:
 def patterns() -> list[re.Pattern[str]]:
     """Convert the `parse` clauses of the docs to regular expressions with named groups.
 
-    They parse requests, requests by the hour, the requests that a rating is about, and ratings.
+    They parse requests, requests by the hour, the requests that a rating is about, ratings, and
+    their reasons.
     """
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
     clauses = re.findall(r"\| parse (?:kind=relaxed )?message with ([^;\n]*)", page)
@@ -161,7 +162,7 @@ def test_docs_query_parses_unknown_values_and_long_outcomes(
 
 def test_docs_query_joins_a_rating_with_its_answer(caplog: pytest.LogCaptureFixture) -> None:
     (line,) = lines(caplog, "/chat", make_rag())
-    _, _, answers, ratings = patterns()
+    _, _, answers, ratings, _ = patterns()
     answer = answers.match(f"INFO {line}")
     assert answer is not None
     body = {"request_id": answer["request"], "rating": "down"}
@@ -171,6 +172,18 @@ def test_docs_query_joins_a_rating_with_its_answer(caplog: pytest.LogCaptureFixt
     assert rating is not None
     assert (rating["request"], rating["rating"]) == ("call-1", "down")
     assert (answer["dialect"], answer["hits"]) == ("ai-chat-protocol", "2")
+
+
+@pytest.mark.part("feedback")
+def test_docs_query_counts_the_reasons_of_ratings(caplog: pytest.LogCaptureFixture) -> None:
+    *_, reasons = patterns()
+    with caplog.at_level("INFO", "chat"):
+        ask(call("/feedback", {"request_id": "a", "rating": "down", "reasons": ["irrelevant"]}))
+    (line,) = [each for each in caplog.messages if "feedback reason=" in each]
+    reason = reasons.match(line)
+
+    assert reason is not None
+    assert (reason["reason"], reason["request"]) == ("irrelevant", "a")
 
 
 def test_docs_log_line_has_the_real_form() -> None:
