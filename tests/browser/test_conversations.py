@@ -321,6 +321,7 @@ def test_list_is_used_by_keyboard_alone(page: Page, stored: Server, width: int) 
         page.keyboard.press("Enter")
     expect(page.get_by_label("Search the names of conversations")).to_be_focused()
     page.keyboard.type(f"by keyboard {width}")
+    expect(entry(page, f"By keyboard {width}")).to_be_visible()  # the list may still be loading
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
 
