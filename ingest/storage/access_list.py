@@ -7,7 +7,7 @@ Whoever the index names must be allowed by them; where that cannot be known, nob
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from ingest.acl import DocumentReaders
@@ -24,18 +24,18 @@ class InvalidAccessList(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AccessList:
-    """The permissions of users and groups for one path, such as `r-x`, by object id.
+    """The permissions of users and groups for one path, such as {"r", "x"}, by object id.
 
     The mask is applied to them, and the owners are among them.
     """
 
-    users: Mapping[str, str]
-    groups: Mapping[str, str]
+    users: Mapping[str, Set[str]]
+    groups: Mapping[str, Set[str]]
 
 
 def parse_access_list(text: str, owner: str, group: str) -> AccessList:
     """Parse the value of `x-ms-acl`, for a path with these owners. Raises InvalidAccessList."""
-    entries: dict[tuple[str, str], str] = {}
+    entries: dict[tuple[str, str], set[str]] = {}
     for entry in text.lower().split(","):
         if entry.startswith("default:"):  # of new files in a directory
             continue
@@ -43,17 +43,17 @@ def parse_access_list(text: str, owner: str, group: str) -> AccessList:
         if match is None or match.group(1, 2) in entries:
             raise InvalidAccessList
         kind, id, permissions = match.groups()
-        entries[kind, id] = permissions
+        entries[kind, id] = {*permissions} - {"-"}
     if not {("user", ""), ("group", ""), ("other", "")} <= entries.keys():
         raise InvalidAccessList
-    mask = entries.get(("mask", ""), "rwx")
-    named = {key: _and(value, mask) for key, value in entries.items() if key[1]}
+    mask = entries.get(("mask", ""), {*"rwx"})
+    named = {key: value & mask for key, value in entries.items() if key[1]}
     users = {id: value for (kind, id), value in named.items() if kind == "user"}
     groups = {id: value for (kind, id), value in named.items() if kind == "group"}
     # To the owner neither the mask applies, nor an entry with the owner's name.
     users[owner.lower()] = entries["user", ""]
     group = group.lower()
-    groups[group] = _or(_and(entries["group", ""], mask), groups.get(group, ""))
+    groups[group] = (entries["group", ""] & mask) | groups.get(group, set())
     users.pop(SUPERUSER, None)
     if not all(map(_ID.fullmatch, users)):
         raise InvalidAccessList  # an unknown user may be in a group, and have less than it
@@ -67,25 +67,16 @@ def find_readers(file: AccessList, folders: Sequence[AccessList]) -> DocumentRea
     grants nothing. If a user has less, no group counts: this user may be in it, and the user's own
     entry takes precedence.
     """
-    users = _holders((each.users for each in folders), file.users)
-    groups = _holders((each.groups for each in folders), file.groups)
-    excluded = any("x" not in value for each in folders for value in each.users.values())
-    if excluded or any("r" not in value for value in file.users.values()):
+    needed = [(file, "r"), *((folder, "x") for folder in folders)]
+    users = _holders((each.users, right) for each, right in needed)
+    groups = _holders((each.groups, right) for each, right in needed)
+    if any(right not in value for each, right in needed for value in each.users.values()):
         groups = set()
     return DocumentReaders(tuple(sorted(users)), tuple(sorted(groups))) if users | groups else None
 
 
-def _holders(folders: Iterable[Mapping[str, str]], file: Mapping[str, str]) -> set[str]:
-    """The ids with `r` for a file and `x` for each folder."""
-    readers = {id for id, value in file.items() if "r" in value}
-    return readers.intersection(
-        *({id for id, value in each.items() if "x" in value} for each in folders)
+def _holders(needed: Iterable[tuple[Mapping[str, Set[str]], str]]) -> set[str]:
+    """The ids that have the right in each of these."""
+    return set.intersection(
+        *({id for id, value in entries.items() if right in value} for entries, right in needed)
     )
-
-
-def _and(first: str, second: str) -> str:
-    return "".join(one for one in first if one in second and one != "-")
-
-
-def _or(first: str, second: str) -> str:
-    return "".join(sorted({*first, *second}))
