@@ -103,7 +103,7 @@ class AccessListReader:
         return refused.status == 409 and refused.code == FLAT_ACCOUNT
 
     async def read_rules(
-        self, prefix: str, names: Iterable[str], on_path: Callable[[], None]
+        self, prefix: str, names: Iterable[str], on_path: Callable[[], object]
     ) -> AccessListRules:
         """Read the access lists of the documents below a path, and of all folders above them.
 

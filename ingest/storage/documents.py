@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from azure.storage.filedatalake.aio import FileSystemClient
 from tqdm import tqdm
@@ -19,7 +17,7 @@ from ingest.setup import IngestOptions
 from ingest.storage.access_rules import AccessListReader
 from ingest.storage.address import StorageAddress
 from ingest.storage.blobs import BlobFile, BlobFolder
-from shared.azure.errors import StorageRetryPolicy
+from ingest.storage_retry import make_retry_policy
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.local_settings import UsageError
 from shared.files.blobs import CONNECT_SECONDS, READ_SECONDS, make_container_client
@@ -49,19 +47,34 @@ async def open_documents(
 
     Raises UsageError, AclError, ChatError.
     """
+    if is_own_container(settings, address):
+        raise UsageError(OWN_CONTAINER.format(address=address))
     clients = Clients(settings, batch=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
         copies = Path(stack.enter_context(TemporaryDirectory(prefix="documents-")))
-        if is_own_container(settings, address):
-            raise UsageError(OWN_CONTAINER.format(address=address))
-        make_client = partial(_open_client, stack, clients.identity, address)
-        container = await make_client(make_container_client, address.endpoint)
+        container = await stack.enter_async_context(
+            make_container_client(
+                address.endpoint,
+                address.container,
+                clients.identity,
+                retry_policy=make_retry_policy(),
+            )
+        )
         folder = BlobFolder(address, container, copies)
         listing = await folder.list_files()
         if not listing.files:
             raise UsageError(f"{address} has no documents.")
-        lists = await make_client(FileSystemClient, address.data_lake_endpoint)
+        lists = await stack.enter_async_context(
+            FileSystemClient(
+                address.data_lake_endpoint,
+                address.container,
+                clients.identity,
+                retry_policy=make_retry_policy(),
+                connection_timeout=CONNECT_SECONDS,
+                read_timeout=READ_SECONDS,
+            )
+        )
         reader = AccessListReader(lists, address.is_emulator)
         yield listing, await _read_rules(folder, reader, listing, options)
 
@@ -73,22 +86,6 @@ def is_own_container(settings: Settings, address: StorageAddress) -> bool:
         return False
     own = StorageAddress(endpoint.rstrip("/").lower(), container, "")
     return (own.account, own.container) == (address.account, address.container)
-
-
-async def _open_client(
-    stack: AsyncExitStack, credential: Any, address: StorageAddress, make: Any, endpoint: str
-) -> Any:
-    retry_policy = StorageRetryPolicy(retry_total=6, retry_status=6, retry_backoff_max=30)
-    return await stack.enter_async_context(
-        make(
-            endpoint,
-            address.container,
-            credential,
-            retry_policy=retry_policy,
-            connection_timeout=CONNECT_SECONDS,
-            read_timeout=READ_SECONDS,
-        )
-    )
 
 
 async def _read_rules(
@@ -113,8 +110,4 @@ async def _read_rules(
         return rules
     names = [file.name for file in listing.files]
     with tqdm(desc="access lists", unit="list", disable=None, leave=False) as bar:
-        return await reader.read_rules(folder.address.prefix, names, lambda: _advance(bar))
-
-
-def _advance(bar: tqdm[Any]) -> None:
-    bar.update()
+        return await reader.read_rules(folder.address.prefix, names, bar.update)

@@ -17,8 +17,9 @@ from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import BlobProperties, ContentSettings
 from azure.storage.blob.aio import ContainerClient
 
+from ingest.storage_retry import make_retry_policy
 from ingest.targets.index_writer import DocumentRejected
-from shared.azure.errors import StorageRetryPolicy, map_errors, map_malformed_response
+from shared.azure.errors import map_errors, map_malformed_response
 from shared.domain.errors import ChatError
 from shared.files.blobs import (
     FILES_PREFIX,
@@ -39,7 +40,7 @@ _HASH_KEY = "sha256"  # the metadata with the hash of the file's content
 def make_uploader(endpoint: str, container: str, credential: Any, **options: Any) -> BlobUploader:
     """Build the uploader of a container. `options` are the SDK's own."""
     settings = {
-        "retry_policy": StorageRetryPolicy(retry_total=6, retry_status=6, retry_backoff_max=30),
+        "retry_policy": make_retry_policy(),
         "max_single_put_size": BLOCK_BYTES,
         "max_block_size": BLOCK_BYTES,
     }
