@@ -16,7 +16,7 @@ from azure.search.documents.indexes.models import (
 from ingest.targets.azure_search.index_update import get_index
 from ingest.targets.azure_search.knowledge_source import permission_options, remove_source
 from ingest.targets.azure_search.openai_model import OpenAIModel
-from ingest.targets.azure_search.service_calls import call_service, merge, none_if_missing
+from ingest.targets.azure_search.service_calls import call_if_exists, call_service, merge
 from ingest.targets.index_writer import DocumentRejected, IndexUnavailable
 from shared.retrieval.azure_search.knowledge_base.sources import KnowledgeSource as Source
 
@@ -98,23 +98,13 @@ async def create(
     `fields` are those of a passage; `ranking` is the semantic configuration, by default the
     index's own. Returns that index. Raises IndexUnavailable.
     """
-    index = None
-    if definition.own_source:
-        index = await call_service(get_index, client, definition.index)
-        if index is None:
-            raise IndexUnavailable(NO_INDEX.format(index=definition.index))
-        _check_fields(index, fields)
-        ranking = _find_ranking(index, ranking)
+    index = await _read_index(client, definition.index) if definition.own_source else None
+    parameters = _source_parameters(index, fields, ranking) if index else None
     existing_base = await _read_base(client, definition)
     existing_source = await _read_own_source(client, definition)
     for source in definition.other_sources:
         await _check_source(client, source)
-    if definition.own_source:
-        parameters = {
-            "searchIndexName": definition.index,
-            "semanticConfigurationName": ranking,
-            "sourceDataFields": [{"name": name} for name in fields],
-        }
+    if parameters:
         known = existing_source and existing_source.get("searchIndexParameters")
         ours = {"name": definition.own_source, "kind": "searchIndex"}
         own = SearchIndexKnowledgeSource(merge(existing_source, ours))
@@ -122,6 +112,25 @@ async def create(
         await call_service(client.create_or_update_knowledge_source, own)
     await _put_base(client, definition, existing_base)
     return index
+
+
+async def _read_index(client: SearchIndexClient, name: str) -> SearchIndex:
+    index = await call_service(get_index, client, name)
+    if index is None:
+        raise IndexUnavailable(NO_INDEX.format(index=name))
+    return index
+
+
+def _source_parameters(
+    index: SearchIndex, fields: list[str], ranking: str | None
+) -> dict[str, Any]:
+    """Return the parameters of a source over an index. Raises IndexUnavailable."""
+    _check_fields(index, fields)
+    return {
+        "searchIndexName": index.name,
+        "semanticConfigurationName": _find_ranking(index, ranking),
+        "sourceDataFields": [{"name": name} for name in fields],
+    }
 
 
 async def _put_base(
@@ -147,14 +156,14 @@ async def remove(client: SearchIndexClient, definition: Definition) -> None:
     """
     await _read_base(client, definition)
     await _read_own_source(client, definition)
-    await call_service(none_if_missing(client.delete_knowledge_base), definition.base)
+    await call_if_exists(client.delete_knowledge_base, definition.base)
     if definition.own_source:
         await remove_source(client, definition.own_source)
 
 
 async def remove_from_base(client: SearchIndexClient, base: str, source: str) -> None:
     """Take a source out of a base that has others, too. Raises IndexUnavailable."""
-    existing = await call_service(none_if_missing(client.get_knowledge_base), base)
+    existing = await call_if_exists(client.get_knowledge_base, base)
     known = existing.knowledge_sources if existing else []
     others = [each for each in known if each.name != source]
     if len(others) == len(known):
@@ -167,7 +176,7 @@ async def remove_from_base(client: SearchIndexClient, base: str, source: str) ->
 
 async def _read_base(client: SearchIndexClient, definition: Definition) -> KnowledgeBase | None:
     """Return the base of our name. Raises IndexUnavailable for one with other sources."""
-    base = await call_service(none_if_missing(client.get_knowledge_base), definition.base)
+    base = await call_if_exists(client.get_knowledge_base, definition.base)
     sources = [each.name for each in base.knowledge_sources] if base else []
     if set(sources) - {each.name for each in definition.sources}:
         raise IndexUnavailable(OTHER_BASE.format(name=definition.base, sources=", ".join(sources)))
@@ -179,7 +188,7 @@ async def _read_own_source(
 ) -> Mapping[str, Any] | None:
     """Return the source of our name. Raises IndexUnavailable for one that is not over our index."""
     name = definition.own_source
-    source: Any = name and await call_service(none_if_missing(client.get_knowledge_source), name)
+    source: Any = name and await call_if_exists(client.get_knowledge_source, name)
     parameters = getattr(source, "search_index_parameters", None)
     if source and (parameters is None or parameters.search_index_name != definition.index):
         raise IndexUnavailable(OTHER_SOURCE.format(name=name, index=definition.index))
@@ -188,7 +197,7 @@ async def _read_own_source(
 
 async def _check_source(client: SearchIndexClient, source: Source) -> None:
     """Raise IndexUnavailable where a source is not as the settings say."""
-    existing = await call_service(none_if_missing(client.get_knowledge_source), source.name)
+    existing = await call_if_exists(client.get_knowledge_source, source.name)
     if existing is None:
         raise IndexUnavailable(NO_SOURCE.format(name=source.name))
     if existing["kind"] != source.kind:

@@ -12,7 +12,7 @@ from typing import Any
 from azure.search.documents.indexes.aio import SearchIndexClient
 from azure.search.documents.indexes.models import KnowledgeSource
 
-from ingest.targets.azure_search.service_calls import call_service, merge, none_if_missing
+from ingest.targets.azure_search.service_calls import call_if_exists, call_service, merge
 from ingest.targets.index_writer import IndexUnavailable
 
 INGESTION = "ingestionParameters"
@@ -103,7 +103,7 @@ async def read_source(client: SearchIndexClient, name: str, kind: str) -> Mappin
 
     Raises IndexUnavailable for one of another kind.
     """
-    existing = await call_service(none_if_missing(client.get_knowledge_source), name)
+    existing = await call_if_exists(client.get_knowledge_source, name)
     if existing and existing["kind"] != kind:
         raise IndexUnavailable(OTHER_KIND.format(name=name, kind=existing["kind"]))
     return existing
@@ -148,7 +148,7 @@ def _merge_source(existing: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[
 
 async def remove_source(client: SearchIndexClient, name: str) -> None:
     """Delete a source, if it exists. Raises DocumentRejected."""
-    await call_service(none_if_missing(client.delete_knowledge_source), name)
+    await call_if_exists(client.delete_knowledge_source, name)
 
 
 async def follow_source(

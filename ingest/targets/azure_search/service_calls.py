@@ -17,16 +17,16 @@ async def call_service(call: Callable[..., Awaitable[T]], *args: Any) -> T:
     return await RetryPolicy(max_attempts=3).call_with_retry(call, *args)
 
 
-def none_if_missing(call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T | None]]:
-    """Return a call that returns None where the service answers 404."""
+async def call_if_exists(call: Callable[[str], Awaitable[T]], name: str) -> T | None:
+    """Call with a name; returns None where nothing has it. Raises DocumentRejected."""
 
-    async def attempt(name: str) -> T | None:
+    async def attempt() -> T | None:
         try:
             return await call(name)
         except ResourceNotFoundError:
             return None
 
-    return attempt
+    return await call_service(attempt)
 
 
 def merge(existing: Mapping[str, Any] | None, ours: Mapping[str, Any]) -> dict[str, Any]:
