@@ -34,6 +34,7 @@ ACL_FILE_LOOKALIKE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
+NO_FILE = f"{ACL_FILE} is no file that can be read."
 CONTRADICTION = (
     f"--no-rules contradicts {ACL_FILE} in the folder: leave out --no-rules, or remove {ACL_FILE} "
     "to make its files public."
@@ -127,7 +128,7 @@ def read_acl(folder: Path, names: Iterable[str], acl_files: Iterable[str] = ()) 
     if not os.path.lexists(folder / ACL_FILE):
         return Acl()
     if not (folder / ACL_FILE).is_file():  # such as a link to an unmounted share
-        raise AclError(f"{ACL_FILE} is no file that can be read.")
+        raise AclError(NO_FILE)
     return parse_acl_file(folder / ACL_FILE, names)
 
 

@@ -105,7 +105,14 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     if ADDRESS.search(values.folder or "") and not Path(values.folder).is_dir():
         read_address(parser, values)
     values.folder = Path(values.folder).expanduser() if values.folder else None
-    options = IngestOptions(**vars(values))
+    check_options(parser, IngestOptions(**vars(values)))
+    return values
+
+
+def check_options(parser: argparse.ArgumentParser, options: IngestOptions) -> None:
+    """End the process with status 2 where options are wrong, or do not fit together."""
+    if options.indexer and options.blobs:
+        parser.error("--indexer is for a folder")
     if options.indexer and not (options.storage or "").startswith("/subscriptions/"):
         parser.error("--indexer needs --storage /subscriptions/.../storageAccounts/NAME")
     if options.max_megabytes < 1:
@@ -118,7 +125,6 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         parser.error("--permissions is for documents in Data Lake Storage")
     if options.permissions and options.no_rules:
         parser.error("--permissions and --no-rules contradict each other")
-    return values
 
 
 def read_address(parser: argparse.ArgumentParser, values: argparse.Namespace) -> None:
@@ -129,17 +135,16 @@ def read_address(parser: argparse.ArgumentParser, values: argparse.Namespace) ->
         values.blobs, values.folder = parse_address(values.folder), None
     except UsageError as error:
         parser.error(str(error))
-    if getattr(values, "indexer", False):
-        parser.error("--indexer is for a folder")
 
 
 async def run(options: IngestOptions, settings: Settings) -> None:
     """Index documents and print a summary. Raises HANDLED_ERRORS."""
+    start = time.monotonic()
     if options.blobs:
         from ingest.storage.documents import open_documents
 
         async with open_documents(settings, options, options.blobs) as (blobs, readers):
-            return await index(options, settings, blobs, readers)
+            return await index(options, settings, blobs, readers, start)
     if options.folder is None:
         raise UsageError(NO_FOLDER)
     if options.no_rules:
@@ -148,18 +153,20 @@ async def run(options: IngestOptions, settings: Settings) -> None:
     if options.indexer:
         from ingest.indexer.run import index_folder
 
-        start = time.monotonic()
         results = await index_folder(settings, listing, options)
         print_lines(format_indexer_summary(*results, time.monotonic() - start))
         return
-    await index(options, settings, listing, rules)
+    await index(options, settings, listing, rules, start)
 
 
 async def index(
-    options: IngestOptions, settings: Settings, listing: Listing[SourceFile], rules: AccessRules
+    options: IngestOptions,
+    settings: Settings,
+    listing: Listing[SourceFile],
+    rules: AccessRules,
+    start: float,
 ) -> None:
-    """Bring the index up to date with a listing. Raises HANDLED_ERRORS."""
-    start = time.monotonic()
+    """Bring the index up to date with a listing, in a run since `start`. Raises HANDLED_ERRORS."""
     public = rules.public_by_default(file.name for file in listing.files)
     await check_restricted_files(settings, options, public)
     async with open_setup(settings, options, restricted=not rules.is_empty) as setup:

@@ -101,7 +101,7 @@ class BlobFolder:
         path = PurePosixPath(name)
         if _is_folder(blob):
             if name.rstrip("/") == acl.ACL_FILE:
-                raise acl.AclError(f"{acl.ACL_FILE} is no file that can be read.")
+                raise acl.AclError(acl.NO_FILE)
             return
         if is_system_file(path.name) or listing.add_rules(name):
             return
