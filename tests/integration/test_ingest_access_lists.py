@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from azure.storage.filedatalake.aio import FileSystemClient
@@ -20,6 +22,7 @@ from tests.support.azurite import AzuriteCredential, AzuriteHome
 from tests.support.fake_data_lake import FakeDataLake, PathList, storage_error
 from tests.support.ingest_storage import index_storage
 
+Run = Callable[..., CompletedProcess[str]]
 ANNA, BEN, STAFF, BOARD = (f"{digit * 8}-0000-4000-8000-000000000000" for digit in "1234")
 FOLDER = PathList(f"user::rwx,user:{ANNA}:--x,group::r-x,group:{STAFF}:--x,mask::rwx,other::--x")
 
@@ -57,6 +60,17 @@ def lake(home: AzuriteHome) -> Iterator[FakeDataLake]:
         yield fake
 
 
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return tmp_path / "index.db"
+
+
+@pytest.fixture
+def run(home: AzuriteHome, lake: FakeDataLake, index: Path) -> Run:
+    """Runs the command over the folder `hr`, with these options."""
+    return partial(index_storage, home, index, f"{lake.address}/hr")
+
+
 def visible(index: Path, oid: str, *groups: str) -> set[str]:
     """The documents that a user finds."""
     user = User(oid=oid, groups=groups)
@@ -66,10 +80,9 @@ def visible(index: Path, oid: str, *groups: str) -> set[str]:
 
 
 def test_users_find_what_the_access_lists_let_them_read(
-    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+    lake: FakeDataLake, index: Path, run: Run
 ) -> None:
-    index = tmp_path / "index.db"
-    done = index_storage(home, index, f"{lake.address}/hr", "--permissions")
+    done = run("--permissions")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert visible(index, ANNA) == {"anna.md", "owned.md", "closed/anna.md"}
@@ -84,14 +97,13 @@ def test_users_find_what_the_access_lists_let_them_read(
 
 
 def test_changed_access_lists_change_who_finds_unchanged_files(
-    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+    lake: FakeDataLake, index: Path, run: Run
 ) -> None:
-    index, arguments = tmp_path / "index.db", (f"{lake.address}/hr", "--permissions")
-    index_storage(home, index, *arguments)
+    run("--permissions")
     before = visible(index, BEN, STAFF), visible(index, ANNA)
     lake.lists["hr/staff.md"] = file_list(f"user:{ANNA}:r--,mask::r--")
     lake.lists["hr/anna.md"] = PathList("user::rw-,group::r--,other::---")
-    done = index_storage(home, index, *arguments)
+    done = run("--permissions")
 
     assert before == ({"staff.md"}, {"anna.md", "owned.md", "closed/anna.md"})
     assert visible(index, BEN, STAFF) == set()
@@ -99,35 +111,28 @@ def test_changed_access_lists_change_who_finds_unchanged_files(
     assert "1 documents put (1 passages), 2 unchanged" in done.stdout
 
 
-def test_folder_above_the_address_counts(
-    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
-) -> None:
-    index = tmp_path / "index.db"
+def test_folder_above_the_address_counts(lake: FakeDataLake, index: Path, run: Run) -> None:
     lake.lists[""] = PathList(f"user::rwx,group::r-x,user:{ANNA}:--x,mask::--x,other::--x")
-    index_storage(home, index, f"{lake.address}/hr", "--permissions")
+    run("--permissions")
 
     assert visible(index, ANNA, STAFF) == {"anna.md", "owned.md", "closed/anna.md"}
     assert visible(index, BEN, STAFF) == set()
 
 
-def test_deleted_file_leaves_the_index(
-    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
-) -> None:
-    index = tmp_path / "index.db"
-    index_storage(home, index, f"{lake.address}/hr", "--permissions")
+def test_deleted_file_leaves_the_index(lake: FakeDataLake, index: Path, run: Run) -> None:
+    run("--permissions")
     del lake.files["hr/staff.md"]
-    done = index_storage(home, index, f"{lake.address}/hr", "--permissions")
+    done = run("--permissions")
 
     assert "1 removed" in done.stdout
     assert visible(index, BEN, STAFF) == set()
 
 
 def test_name_of_rules_is_skipped_where_access_lists_count(
-    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+    lake: FakeDataLake, index: Path, run: Run
 ) -> None:
-    index = tmp_path / "index.db"
     lake.files["hr/old/acl.yaml"] = b"x"
-    done = index_storage(home, index, f"{lake.address}/hr", "--permissions")
+    done = run("--permissions")
 
     assert done.returncode == 0
     assert "  old/acl.yaml: Its name is one of access rules.\n" in done.stdout
@@ -135,25 +140,21 @@ def test_name_of_rules_is_skipped_where_access_lists_count(
 
 
 def test_content_that_replaced_the_listed_one_has_no_old_readers(
-    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+    lake: FakeDataLake, index: Path, run: Run
 ) -> None:
-    index = tmp_path / "index.db"
     lake.listed["hr/staff.md"] = lake.files["hr/staff.md"]
     lake.files["hr/staff.md"] = b"Parking, for the board alone."
-    done = index_storage(home, index, f"{lake.address}/hr", "--permissions")
+    done = run("--permissions")
 
     assert done.returncode == 0
     assert "  staff.md: It changed while it was read: run this again.\n" in done.stdout
     assert visible(index, BEN, STAFF) == set()
 
 
-def test_access_lists_are_not_ignored_by_mistake(
-    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
-) -> None:
-    index = tmp_path / "index.db"
-    refused = index_storage(home, index, f"{lake.address}/hr")
+def test_access_lists_are_not_ignored_by_mistake(lake: FakeDataLake, index: Path, run: Run) -> None:
+    refused = run()
     is_written = index.exists()
-    public = index_storage(home, index, f"{lake.address}/hr", "--no-rules")
+    public = run("--no-rules")
 
     assert refused.returncode == 1
     assert "the account has access lists. Use --permissions" in refused.stderr
@@ -163,12 +164,11 @@ def test_access_lists_are_not_ignored_by_mistake(
 
 
 def test_restricted_files_do_not_become_public_by_another_run(
-    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+    lake: FakeDataLake, index: Path, run: Run
 ) -> None:
-    index = tmp_path / "index.db"
-    index_storage(home, index, f"{lake.address}/hr", "--permissions")
+    run("--permissions")
     lake.is_hierarchical = False
-    done = index_storage(home, index, f"{lake.address}/hr")
+    done = run()
 
     assert done.returncode == 1
     assert "the index restricts files of this folder" in done.stderr
@@ -176,37 +176,35 @@ def test_restricted_files_do_not_become_public_by_another_run(
 
 
 def test_account_without_access_lists_has_no_permissions(
-    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
+    lake: FakeDataLake, index: Path, run: Run
 ) -> None:
     lake.is_hierarchical = False
-    done = index_storage(home, tmp_path / "index.db", f"{lake.address}/hr", "--permissions")
+    done = run("--permissions")
 
     assert done.returncode == 1
     assert "--permissions needs an account with a hierarchical namespace" in done.stderr
 
 
-def test_two_kinds_of_rules_are_refused(
-    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
-) -> None:
+def test_two_kinds_of_rules_are_refused(lake: FakeDataLake, index: Path, run: Run) -> None:
     lake.files["hr/acl.yaml"] = b"'**': {groups: [staff]}"
-    both = index_storage(home, tmp_path / "a.db", f"{lake.address}/hr", "--permissions")
-    by_file = index_storage(home, tmp_path / "b.db", f"{lake.address}/hr")
+    both = run("--permissions")
+    by_file = run()
 
     assert both.returncode == 1
     assert "--permissions contradicts acl.yaml" in both.stderr
     assert by_file.returncode == 0
-    assert visible(tmp_path / "b.db", BEN, "staff") == {n.removeprefix("hr/") for n in FILES}
+    assert visible(index, BEN, "staff") == {n.removeprefix("hr/") for n in FILES}
 
 
 @pytest.mark.parametrize("error", [(400, ""), (400, "X"), (409, FLAT_ACCOUNT)])
 def test_account_without_access_lists_needs_no_option(
-    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path, error: tuple[int, str]
+    lake: FakeDataLake, index: Path, run: Run, error: tuple[int, str]
 ) -> None:
     lake.is_hierarchical, lake.flat_error = False, error
-    done = index_storage(home, tmp_path / "index.db", f"{lake.address}/hr")
+    done = run()
 
     assert done.returncode == 0
-    assert visible(tmp_path / "index.db", BEN) == {n.removeprefix("hr/") for n in FILES}
+    assert visible(index, BEN) == {n.removeprefix("hr/") for n in FILES}
 
 
 @pytest.mark.parametrize(
@@ -235,34 +233,30 @@ def test_answer_that_does_not_tell_is_no_account_without_lists(
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_missing_role_ends_the_run_and_changes_nothing(
-    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path, status: int
+    lake: FakeDataLake, index: Path, run: Run, status: int
 ) -> None:
-    index = tmp_path / "index.db"
-    index_storage(home, index, f"{lake.address}/hr", "--permissions")
+    run("--permissions")
     lake.lists[""] = PathList("", status=status)
-    done = index_storage(home, index, f"{lake.address}/hr", "--permissions")
+    done = run("--permissions")
 
     assert done.returncode == 1
     assert "the role Storage Blob Data Owner" in done.stderr
     assert visible(index, BEN, STAFF) == {"staff.md"}
 
 
-def test_outage_ends_the_run_and_changes_nothing(
-    home: AzuriteHome, lake: FakeDataLake, tmp_path: Path
-) -> None:
-    index = tmp_path / "index.db"
-    index_storage(home, index, f"{lake.address}/hr", "--permissions")
+def test_outage_ends_the_run_and_changes_nothing(lake: FakeDataLake, index: Path, run: Run) -> None:
+    run("--permissions")
     lake.lists["hr/staff.md"] = PathList("", status=500)
-    done = index_storage(home, index, f"{lake.address}/hr", "--permissions")
+    done = run("--permissions")
 
     assert done.returncode == 1
     assert "storage: status 500" in done.stderr
     assert visible(index, BEN, STAFF) == {"staff.md"}
 
 
-def test_busy_service_is_asked_again(home: AzuriteHome, lake: FakeDataLake, tmp_path: Path) -> None:
+def test_busy_service_is_asked_again(lake: FakeDataLake, index: Path, run: Run) -> None:
     lake.plan = [storage_error(503, "ServerBusy", **{"retry-after-ms": "1"})] * 2
-    done = index_storage(home, tmp_path / "index.db", f"{lake.address}/hr", "--permissions")
+    done = run("--permissions")
 
     assert done.returncode == 0
-    assert visible(tmp_path / "index.db", BEN, STAFF) == {"staff.md"}
+    assert visible(index, BEN, STAFF) == {"staff.md"}
