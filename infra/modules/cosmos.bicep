@@ -77,6 +77,7 @@ resource memory 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2
           { path: '/conversation/?' }
           { path: '/sort/?' }
           { path: '/bytes/?' }
+          { path: '/request/?' }
         ]
         excludedPaths: [{ path: '/*' }]
         // ORDER BY two fields is refused without one; it serves both ascending and both descending.

@@ -79,6 +79,8 @@ class Turn:
     additional_info: str = ""  # the other input of the model
     parent: str = ""  # the id of the interaction that it continues, if its protocol has one
     details: str = ""  # JSON of the protocol that stored it
+    request: str = ""  # the `x-request-id` of the answer
+    feedback: str = ""  # the owner's rating of the answer, as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +146,16 @@ class Interactions(Protocol):
         """Return a page of a conversation by creation time. Raises NotFound."""
         ...
 
+    async def find(self, owner: str, request: str) -> Interaction:
+        """Return the newest interaction whose answer has that request id. Raises NotFound."""
+        ...
+
     async def annotate(self, owner: str, interaction: str, additional_info: str) -> None:
         """Replace the additional information of an interaction. Raises NotFound, LimitReached."""
+        ...
+
+    async def rate(self, owner: str, interaction: str, feedback: str) -> None:
+        """Replace the feedback of an interaction. Raises NotFound, LimitReached."""
         ...
 
     async def delete(self, owner: str, interaction: str) -> None:
@@ -243,6 +253,11 @@ class TooManyConversations(LimitReached):
 def conversation_not_found(conversation: str) -> NotFound:
     """Return the error for a conversation that is missing, expired or another owner's."""
     return NotFound(f"Conversation [{conversation}] not found")
+
+
+def answer_not_found(request: str) -> NotFound:
+    """Return the error for an answer that is not stored, expired or another owner's."""
+    return NotFound(f"No stored answer of yours has the x-request-id [{request}].")
 
 
 def interaction_not_found(interaction: str) -> NotFound:

@@ -101,9 +101,7 @@ class ChatHistory:
         if conversation is None:
             return (context.not_stored_reason if text.strip() else EMPTY_ANSWER,)
         turn = make_turn(request, context, text)
-        _, warning = await store_turn(
-            self.memory, self.owner, conversation, turn, request.metadata.id
-        )
+        _, warning = await store_turn(self.memory, self.owner, conversation, turn)
         return (warning,) if warning else ()
 
 
@@ -159,11 +157,11 @@ async def _rename(memory: Memory, owner: str, deleted: Interaction, names: set[s
 
 
 async def store_turn(
-    memory: Memory, owner: str, conversation: str, turn: Turn, request: str
+    memory: Memory, owner: str, conversation: str, turn: Turn
 ) -> tuple[str | None, str | None]:
     """Store a turn. Returns the id of the interaction, or a warning.
 
-    If the store fails, the cause is logged with the id of the `request`.
+    If the store fails, the cause is logged with the id of the request.
     """
     if not turn.response.strip():
         return None, EMPTY_ANSWER
@@ -171,7 +169,7 @@ async def store_turn(
         turn = replace(turn, response=replace_surrogates(turn.response))
         return (await memory.interactions.add(owner, conversation, turn)).id, None
     except ChatError as failure:
-        log_failure(request, failure)
+        log_failure(turn.request, failure)
         return None, not_stored_reason(failure)
 
 
@@ -222,7 +220,9 @@ def make_turn(request: ChatRequest, context: Context, text: str) -> Turn:
     if images := len(request.messages[-1].images):
         info = {"sources": info, "images": images}
     details = json.dumps(info, ensure_ascii=False)
-    return Turn(request.question, context.instructions, text, ORIGIN, details)
+    return Turn(
+        request.question, context.instructions, text, ORIGIN, details, request=request.metadata.id
+    )
 
 
 def replace_surrogates(text: str) -> str:

@@ -9,7 +9,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -74,6 +74,7 @@ def run(fake: FakeCosmos, work: Callable[[Memory], Awaitable[T]], **how: Any) ->
 
 
 C, ONE = "c" * 24, "1" * 24
+REQUEST = "request-1"  # of the interaction ONE
 
 
 def conversation(id: str = C, **more: Any) -> Item:
@@ -87,7 +88,8 @@ def interaction(id: str = ONE, **more: Any) -> Item:
     own = {"id": id, "owner": "user:anna", "conversation": C, "sort": id}
     turn = {"input": "said", "prompt_template": "", "response": "", "origin": ""}
     created = {"created": "2023-11-14T22:13:20.000000Z", "additional_info": "old"}
-    return {**own, **turn, **created, **more}
+    request = REQUEST if id == ONE else f"{REQUEST}-{id}"
+    return {**own, **turn, **created, "request": request, **more}
 
 
 def fill_container(fake: FakeCosmos, interactions: int = 1) -> FakeCosmos:
@@ -118,7 +120,8 @@ def contents(fake: FakeCosmos) -> list[str]:
             texts.append("a mark")
         else:
             parent = item["conversation"][:1]
-            texts.append(f"{item['input']} {item['additional_info']} in {parent}")
+            feedback = f": {item['feedback']}" if item.get("feedback") else ""
+            texts.append(f"{item['input']} {item['additional_info']} in {parent}{feedback}")
     return sorted(texts)
 
 
@@ -143,6 +146,12 @@ WRITES: dict[str, tuple[Call, int, list[str], list[str]]] = {
         2,
         ["said old in c"],
         ["said new in c"],
+    ),
+    "rate": (
+        lambda memory: memory.interactions.rate("anna", ONE, "bad"),
+        2,
+        ["said old in c"],
+        ["said old in c: bad"],
     ),
     "delete": (
         lambda memory: memory.conversations.delete("anna", C),
@@ -252,7 +261,9 @@ async def check_nothing_is_visible(memory: Memory) -> None:
         lambda: chats.rename("anna", C, "new"),
         lambda: talk.add("anna", C, Turn("more")),
         lambda: talk.get("anna", ONE),
+        lambda: talk.find("anna", REQUEST),
         lambda: talk.annotate("anna", ONE, "new"),
+        lambda: talk.rate("anna", ONE, "bad"),
         lambda: talk.delete("anna", ONE),
         lambda: talk.list("anna", C, PageRequest()),
     ]
@@ -614,12 +625,15 @@ async def call_every_method(memory: Memory) -> None:
     """Call each method of the protocols."""
     created = await memory.conversations.create("anna", "a secret name")
     turn = Turn("a secret question", "a secret prompt", "a secret answer", "chat", "a secret")
+    turn = replace(turn, request=REQUEST)
     added = await memory.interactions.add("anna", created.id, turn)
     await memory.conversations.get("anna", created.id)
     await memory.conversations.rename("anna", created.id, "a secret again")
     await memory.conversations.list("anna", PageRequest())
     await memory.interactions.get("anna", added.id)
+    await memory.interactions.find("anna", REQUEST)
     await memory.interactions.annotate("anna", added.id, "a secret note")
+    await memory.interactions.rate("anna", added.id, "a secret comment")
     await memory.interactions.list("anna", created.id, PageRequest())
     await memory.interactions.list("anna", created.id, PageRequest(), newest_first=False)
     await memory.pipelines.put("p", {"system_prompt": "a secret"})
@@ -851,7 +865,8 @@ def test_expired_items_are_not_found_before_the_service_deletes_them(
 
     async def work(memory: Memory) -> None:
         created = await memory.conversations.create("anna", "one")
-        added = await memory.interactions.add("anna", created.id, Turn("more"))
+        turn = Turn("more", request=REQUEST)
+        added = await memory.interactions.add("anna", created.id, turn)
         clock.now = START + 100
         looks: list[Callable[[], Awaitable[Any]]] = [
             lambda: memory.conversations.get("anna", created.id),
@@ -860,7 +875,9 @@ def test_expired_items_are_not_found_before_the_service_deletes_them(
             lambda: memory.interactions.add("anna", created.id, Turn("more")),
             lambda: memory.interactions.list("anna", created.id, PageRequest()),
             lambda: memory.interactions.get("anna", added.id),
+            lambda: memory.interactions.find("anna", REQUEST),
             lambda: memory.interactions.annotate("anna", added.id, "new"),
+            lambda: memory.interactions.rate("anna", added.id, "bad"),
             lambda: memory.interactions.delete("anna", added.id),
         ]
         for look in looks:
@@ -897,7 +914,8 @@ def calls_with_conversation(memory: Memory, id: str) -> list[Awaitable[Any]]:
 
 
 def calls_with_interaction(memory: Memory, id: str) -> list[Awaitable[Any]]:
-    return [memory.interactions.get("anna", id), memory.interactions.annotate("anna", id, "new")]
+    talk = memory.interactions
+    return [talk.get("anna", id), talk.annotate("anna", id, "new"), talk.rate("anna", id, "bad")]
 
 
 async def check_all_not_found(work: list[Awaitable[Any]]) -> None:

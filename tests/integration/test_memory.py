@@ -15,14 +15,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.domain.errors import BadRequest, NotFound
-from shared.memory.base import Memory, PageRequest, Turn
+from shared.memory.base import Memory, PageRequest, TooManyBytes, Turn
 from tests.support.fake_cosmos import FakeCosmos
 from tests.support.stores import FakeClock, OpenStore, account, cosmos_store, opened, sqlite_store
 
 __all__ = ["account", "opened"]  # fixtures
 
 TURN = Turn(
-    "What is covered?", "Answer.", "Dental care.", "chat", '["a.md: teeth"]', "p1", '{"a": 1}'
+    input="What is covered?",
+    prompt_template="Answer.",
+    response="Dental care.",
+    origin="chat",
+    additional_info='["a.md: teeth"]',
+    parent="p1",
+    details='{"a": 1}',
+    request="request-1",
+    feedback='{"rating": "up"}',
 )
 EVERYTHING = PageRequest(0, 1000)
 UNUSUAL_IDS = [
@@ -137,6 +145,53 @@ def test_annotate_replaces_only_the_additional_information(opened: OpenStore) ->
     run(opened, work)
 
 
+def test_rate_replaces_only_the_feedback(opened: OpenStore) -> None:
+    async def work(memory: Memory) -> None:
+        conversation = (await memory.conversations.create("anna", "")).id
+        created = await memory.interactions.add("anna", conversation, TURN)
+        await memory.interactions.rate("anna", created.id, "bad")
+        stored = await memory.interactions.get("anna", created.id)
+
+        assert stored == replace(created, turn=replace(TURN, feedback="bad"))
+
+    run(opened, work)
+
+
+def test_the_newest_answer_to_a_request_is_found(opened: OpenStore) -> None:
+    async def work(memory: Memory) -> None:
+        mine = [(await memory.conversations.create("anna", "")).id for _ in range(2)]
+        other = (await memory.conversations.create("ben", "")).id
+        await memory.interactions.add("anna", mine[1], TURN)
+        newest = await memory.interactions.add("anna", mine[0], TURN)
+        await memory.interactions.add("anna", mine[1], replace(TURN, request="request-2"))
+        await memory.interactions.add("anna", mine[1], replace(TURN, request=""))
+        await memory.interactions.add("ben", other, TURN)
+
+        assert await memory.interactions.find("anna", "request-1") == newest
+        for owner, request in (("anna", "request-3"), ("anna", ""), ("ben", "request-2")):
+            with pytest.raises(NotFound, match=re.escape(f"x-request-id [{request}]")):
+                await memory.interactions.find(owner, request)
+        for conversation in mine:
+            await memory.conversations.delete("anna", conversation)
+        with pytest.raises(NotFound):
+            await memory.interactions.find("anna", "request-1")
+
+    run(opened, work)
+
+
+def test_feedback_counts_for_the_limit_of_bytes(opened: OpenStore) -> None:
+    async def work(memory: Memory) -> None:
+        conversation = (await memory.conversations.create("anna", "")).id
+        added = await memory.interactions.add("anna", conversation, Turn())
+        await memory.interactions.rate("anna", added.id, "x" * 2000)
+        with pytest.raises(TooManyBytes):
+            await memory.interactions.rate("anna", added.id, "y" * 2000)
+
+        assert (await memory.interactions.get("anna", added.id)).turn.feedback == "x" * 2000
+
+    run(opened, work, max_bytes=3000)
+
+
 def test_a_conversation_is_deleted_with_its_interactions(opened: OpenStore) -> None:
     async def work(memory: Memory) -> None:
         gone = (await memory.conversations.create("anna", "gone")).id
@@ -169,6 +224,7 @@ def calls_with_ids(memory: Memory, conversation: str, interaction: str) -> dict[
         "read": lambda owner: memory.interactions.get(owner, interaction),
         "list": lambda owner: memory.interactions.list(owner, conversation, PageRequest()),
         "annotate": lambda owner: memory.interactions.annotate(owner, interaction, "stolen"),
+        "rate": lambda owner: memory.interactions.rate(owner, interaction, "stolen"),
         "remove": lambda owner: memory.interactions.delete(owner, interaction),
     }
 
@@ -204,7 +260,7 @@ def test_the_error_for_an_unknown_or_deleted_id_names_it(opened: OpenStore) -> N
                 with pytest.raises(NotFound) as failure:
                     await call("anna")
 
-                is_turn = name in ("read", "annotate", "remove")
+                is_turn = name in ("read", "annotate", "rate", "remove")
                 assert f"[{interaction if is_turn else conversation}]" in failure.value.message
 
     run(opened, work)

@@ -373,6 +373,39 @@ def test_a_file_of_version_1_is_updated(tmp_path: Path) -> None:
         assert (interaction.id, interaction.turn) == ("001", Turn("Hello?", "", "Yes.", "chat"))
 
 
+# What version 3 made of it.
+VERSION_3 = f"""
+{VERSION_1}
+ALTER TABLE interaction ADD COLUMN parent TEXT NOT NULL DEFAULT '';
+ALTER TABLE interaction ADD COLUMN details TEXT NOT NULL DEFAULT '';
+ALTER TABLE interaction ADD COLUMN bytes INTEGER AS (
+    1000 + length(CAST(input AS BLOB)) + length(CAST(prompt_template AS BLOB))
+    + length(CAST(response AS BLOB)) + length(CAST(origin AS BLOB))
+    + length(CAST(additional_info AS BLOB)) + length(CAST(parent AS BLOB))
+    + length(CAST(details AS BLOB))
+);
+CREATE INDEX interaction_bytes ON interaction (owner, conversation, bytes);
+PRAGMA user_version = 3;
+"""
+
+
+def test_an_answer_in_a_file_of_version_3_can_be_rated(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(VERSION_3)
+
+    async def work(memory: Memory) -> None:
+        (old,) = await memory.interactions.list("anna", "c1", PageRequest())
+        assert old.turn == Turn("Hello?", "", "Yes.", "chat")
+        await memory.interactions.rate("anna", old.id, "x" * 1000)
+        assert (await memory.interactions.get("anna", old.id)).turn.feedback == "x" * 1000
+        with pytest.raises(TooManyBytes):
+            await memory.interactions.add("anna", "c1", Turn("more"))
+
+    with sqlite_memory(tmp_path, max_bytes=2000) as memory:
+        asyncio.run(work(memory))
+
+
 def test_expired_turns_do_not_count_for_the_limit(tmp_path: Path) -> None:
     clock = FakeClock()
 
@@ -444,7 +477,7 @@ def test_what_fills_the_disk_can_be_deleted(tmp_path: Path, turns: int) -> None:
 def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(VERSION_1.replace("user_version = 1", "user_version = 4"))
+        connection.executescript(VERSION_1.replace("user_version = 1", "user_version = 5"))
 
     with pytest.raises(Misconfigured):
         run(path, lambda memory: memory.conversations.list("anna", PageRequest()))

@@ -44,6 +44,8 @@ QUERY_FORM = re.compile(
     r"SELECT (?P<what>\*|c\.id|VALUE COUNT\(1\)) FROM c WHERE c\.conversation = @conversation"
     r"(?P<sorted> ORDER BY c\.conversation (?P<way>ASC|DESC), c\.sort (?P=way)"
     r" OFFSET @start LIMIT @size)?"
+    r"|(?P<answers>SELECT \* FROM c WHERE c\.conversation > @conversation"
+    r" AND c\.request = @request)"
     r"|(?P<sum>SELECT VALUE SUM\(c\.bytes\) FROM c WHERE c\.conversation > @conversation)"
 )
 INDEX = [{"path": f"/{name}", "order": "ascending"} for name in ("conversation", "sort")]
@@ -317,6 +319,11 @@ class FakeCosmos(Server):
         if form["sum"]:  # undefined values are left out
             sizes = [item["bytes"] for item in live if "bytes" in item and item["conversation"]]
             return 200, {"_rid": "A", "Documents": [sum(sizes)], "_count": 1}, {}
+        if form["answers"]:
+            require(isinstance(values.get("@request"), str) and values["@conversation"] == "")
+            rows = [item for item in live if item["conversation"]]
+            rows = [item for item in rows if item.get("request") == values["@request"]]
+            return self.result_page(rows, "*", request.headers.get("x-ms-continuation"))
         rows = [item for item in live if item["conversation"] == values["@conversation"]]
         if form["what"].startswith("VALUE"):
             return self.count_page(len(rows), request.headers.get("x-ms-continuation"))

@@ -683,7 +683,7 @@ def test_conversations_are_partitioned_by_owner_and_indexed_without_text() -> No
     assert container.value("defaultTtl") == "-1"
     assert container.value("indexingMode") == "'consistent'"
     assert container.array("includedPaths") == tuple(
-        f"{{ path: '/{name}/?' }}" for name in ("owner", "conversation", "sort", "bytes")
+        f"{{ path: '/{name}/?' }}" for name in ("owner", "conversation", "sort", "bytes", "request")
     )
     assert container.value("excludedPaths") == "[{ path: '/*' }]"
     assert container.array("compositeIndexes") == (

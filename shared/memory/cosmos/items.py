@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import astuple, dataclass, fields
 from hashlib import sha256
 from math import ceil, floor
+from operator import itemgetter
 from typing import Any
 
 from azure.core.credentials_async import AsyncTokenCredential
@@ -33,6 +34,7 @@ SELECT_COUNT = "SELECT VALUE COUNT(1) FROM c WHERE c.conversation = @conversatio
 # The sum over the interactions, whose `conversation` is not empty. Those of earlier versions have
 # no `bytes`, and do not count.
 SELECT_BYTES = "SELECT VALUE SUM(c.bytes) FROM c WHERE c.conversation > @conversation"
+SELECT_ANSWERS = "SELECT * FROM c WHERE c.conversation > @conversation AND c.request = @request"
 OK, NOT_FOUND, CONFLICT = 200, 404, 409
 
 Item = dict[str, Any]
@@ -129,7 +131,7 @@ class Partition:
     def _is_unexpired(self, item: Item) -> bool:
         return "expires" not in item or float(item["expires"]) > self.now()
 
-    async def query(self, query: str, conversation: str, **values: int) -> list[Any]:
+    async def query(self, query: str, conversation: str, **values: int | str) -> list[Any]:
         """Return the rows of a query; `values` are those of its other parameters."""
         names = {"conversation": conversation, **values}
         parameters: list[dict[str, object]] = [
@@ -149,6 +151,14 @@ class Partition:
         query = SELECT_PAGE.format("DESC" if newest_first else "ASC")
         rows = await self.query(query, conversation, start=page.start, size=page.size)
         return [item for item in rows if self._is_unexpired(item)]
+
+    async def find_interaction(self, request: str) -> Item:
+        """Return the newest item with the answer to a request. Raises NotFound."""
+        rows = await self.query(SELECT_ANSWERS, CONVERSATION, request=request) if request else []
+        items = [item for item in rows if self._is_unexpired(item)]
+        if not items:
+            raise base.answer_not_found(request)
+        return max(items, key=itemgetter("sort"))
 
     async def count_conversations(self) -> int:
         """Return the number of the owner's conversations: the sum over the response's pages."""

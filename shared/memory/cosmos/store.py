@@ -144,6 +144,14 @@ class CosmosInteractions:
                 raise base.interaction_not_found(interaction)
             return items.to_interaction(item)
 
+    async def find(self, owner: str, request: str) -> base.Interaction:
+        """Return the newest answer to a request, if its conversation exists."""
+        async with self.container.owner(owner) as partition:
+            item = await partition.find_interaction(request)
+            if not await partition.read(item["conversation"]):
+                raise base.answer_not_found(request)
+            return items.to_interaction(item)
+
     async def list(
         self, owner: str, conversation: str, page: base.PageRequest, newest_first: bool = True
     ) -> tuple[base.Interaction, ...]:
@@ -156,12 +164,18 @@ class CosmosInteractions:
             return tuple(map(items.to_interaction, rows))
 
     async def annotate(self, owner: str, interaction: str, additional_info: str) -> None:
-        """Replace the additional information of an interaction, if its conversation exists."""
+        await self._set(owner, interaction, additional_info=additional_info)
+
+    async def rate(self, owner: str, interaction: str, feedback: str) -> None:
+        await self._set(owner, interaction, feedback=feedback)
+
+    async def _set(self, owner: str, interaction: str, **texts: str) -> None:
+        """Replace texts of an interaction, if its conversation exists."""
         async with self.container.owner(owner) as partition:
             item = await partition.read_interaction(interaction)
             await partition.check_bytes(self.retention.max_bytes)
-            turn = replace(items.to_interaction(item).turn, additional_info=additional_info)
-            values = {"additional_info": additional_info, "bytes": items.count_bytes(turn)}
+            turn = replace(items.to_interaction(item).turn, **texts)
+            values = {**texts, "bytes": items.count_bytes(turn)}
             if not await partition.patch(item, values, item["conversation"]):
                 raise base.interaction_not_found(interaction)
 

@@ -21,7 +21,7 @@ from shared.memory.base import TURN_OVERHEAD_BYTES, Clock
 T = TypeVar("T")
 
 APPLICATION_ID = int.from_bytes(b"ragm", "big")  # SQLite's application id
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 BUSY_SECONDS = 5.0  # to wait for another worker when the file is opened
 BUSY_ERRORS = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)  # another worker writes
 DISK_ERRORS = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
@@ -30,11 +30,21 @@ SPARE_BYTES = 4 * 1024 * 1024  # of the disk, which no write takes: a deletion n
 # secure_delete: deleted conversations are overwritten, for privacy.
 SETUP = "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;"
 TEXTS = ("input", "prompt_template", "response", "origin", "additional_info", "parent", "details")
-# The size of a turn: it is stored in the index alone, which sums those of an owner.
+# The size of a turn without its feedback.
 BYTES = f"""bytes INTEGER AS (
     {TURN_OVERHEAD_BYTES} + {" + ".join(f"length(CAST({text} AS BLOB))" for text in TEXTS)}
 )"""
-BYTES_INDEX = "CREATE INDEX interaction_bytes ON interaction (owner, conversation, bytes)"
+# The columns of version 4. The size of a turn is stored in the index alone, which sums those of an
+# owner; a column of its own, since SQLite before 3.35 cannot drop the one of version 3.
+RATED = (
+    "request TEXT NOT NULL DEFAULT ''",
+    "feedback TEXT NOT NULL DEFAULT ''",
+    "all_bytes INTEGER AS (bytes + length(CAST(request || feedback AS BLOB)))",
+)
+INDEXES = (
+    "CREATE INDEX IF NOT EXISTS interaction_size ON interaction (owner, conversation, all_bytes)",
+    "CREATE INDEX IF NOT EXISTS interaction_request ON interaction (owner, request)",
+)
 SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS conversation (
@@ -48,10 +58,11 @@ CREATE TABLE IF NOT EXISTS interaction (
     conversation TEXT NOT NULL REFERENCES conversation (id) ON DELETE CASCADE,
     created TEXT NOT NULL, input TEXT NOT NULL, prompt_template TEXT NOT NULL,
     response TEXT NOT NULL, origin TEXT NOT NULL, additional_info TEXT NOT NULL,
-    parent TEXT NOT NULL DEFAULT '', details TEXT NOT NULL DEFAULT '', {BYTES}
+    parent TEXT NOT NULL DEFAULT '', details TEXT NOT NULL DEFAULT '', {BYTES},
+    {", ".join(RATED)}
 );
 CREATE INDEX IF NOT EXISTS interaction_of ON interaction (conversation, id);
-{BYTES_INDEX.replace("INDEX", "INDEX IF NOT EXISTS")};
+{"; ".join(INDEXES)};
 CREATE TABLE IF NOT EXISTS pipeline (name TEXT PRIMARY KEY, definition TEXT NOT NULL);
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA_VERSION};
@@ -66,8 +77,13 @@ UPDATES = {
     ),
     2: (
         f"ALTER TABLE interaction ADD COLUMN {BYTES}",
-        BYTES_INDEX,
         "PRAGMA user_version = 3",
+    ),
+    3: (
+        *(f"ALTER TABLE interaction ADD COLUMN {column}" for column in RATED),
+        "DROP INDEX IF EXISTS interaction_bytes",
+        *INDEXES,
+        "PRAGMA user_version = 4",
     ),
 }
 VERSIONS = (*UPDATES, SCHEMA_VERSION)

@@ -17,11 +17,13 @@ EXPIRED_BATCH_SIZE = 100  # expired conversations that are deleted with each new
 UNEXPIRED = "c.owner = ? AND (c.expires IS NULL OR c.expires > ?)"
 CONVERSATIONS = f"SELECT c.id, c.name, c.created FROM conversation c WHERE {UNEXPIRED}"
 INTERACTIONS = """SELECT i.id, i.conversation, i.created,
-    i.input, i.prompt_template, i.response, i.origin, i.additional_info, i.parent, i.details
-    FROM interaction i"""
+    i.input, i.prompt_template, i.response, i.origin, i.additional_info, i.parent, i.details,
+    i.request, i.feedback FROM interaction i"""
+UNEXPIRED_INTERACTIONS = f"""{INTERACTIONS} JOIN conversation c ON c.id = i.conversation
+    WHERE {UNEXPIRED}"""
 # The bytes of an owner's turns: answered by an index alone, also of those that have expired.
-OWNED_BYTES = "SELECT total(i.bytes) FROM interaction i WHERE i.owner = ?"
-UNEXPIRED_BYTES = f"""SELECT total(i.bytes) FROM interaction i
+OWNED_BYTES = "SELECT total(i.all_bytes) FROM interaction i WHERE i.owner = ?"
+UNEXPIRED_BYTES = f"""SELECT total(i.all_bytes) FROM interaction i
     CROSS JOIN conversation c ON c.id = i.conversation WHERE i.owner = c.owner AND {UNEXPIRED}"""
 DELETE_SOME_TURNS = f"""DELETE FROM interaction WHERE id IN (
     SELECT i.id FROM interaction i JOIN conversation c ON c.id = i.conversation
@@ -121,7 +123,7 @@ class SqliteInteractions:
         new = id or self.ids.next()
         row = (new.id, owner, conversation, new.created, *astuple(turn))
         # One statement: the conversation cannot be deleted meanwhile.
-        statement = f"""INSERT INTO interaction SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+        statement = f"""INSERT INTO interaction SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
             FROM conversation c WHERE {UNEXPIRED} AND c.id = ?"""
         values = (*row, owner, self.file.now(), conversation)
         if not await self._write(owner, statement, values):
@@ -129,11 +131,18 @@ class SqliteInteractions:
         return base.Interaction(new.id, conversation, new.created, turn)
 
     async def get(self, owner: str, interaction: str) -> base.Interaction:
-        query = f"""{INTERACTIONS} JOIN conversation c ON c.id = i.conversation
-            WHERE {UNEXPIRED} AND i.id = ?"""
+        query = f"{UNEXPIRED_INTERACTIONS} AND i.id = ?"
         rows = await self.file.fetch(query, (owner, self.file.now(), interaction))
         if not rows:
             raise base.interaction_not_found(interaction)
+        return _to_interaction(rows[0])
+
+    async def find(self, owner: str, request: str) -> base.Interaction:
+        query = f"""{UNEXPIRED_INTERACTIONS} AND i.owner = c.owner AND i.request = ?
+            ORDER BY i.id DESC LIMIT 1"""
+        rows = await self.file.fetch(query, (owner, self.file.now(), request))
+        if not request or not rows:
+            raise base.answer_not_found(request)
         return _to_interaction(rows[0])
 
     async def list(
@@ -152,10 +161,16 @@ class SqliteInteractions:
         return await self.file.run(work)
 
     async def annotate(self, owner: str, interaction: str, additional_info: str) -> None:
-        statement = f"""UPDATE interaction AS i SET additional_info = ? WHERE EXISTS (
+        await self._set(owner, interaction, "additional_info", additional_info)
+
+    async def rate(self, owner: str, interaction: str, feedback: str) -> None:
+        await self._set(owner, interaction, "feedback", feedback)
+
+    async def _set(self, owner: str, interaction: str, column: str, text: str) -> None:
+        statement = f"""UPDATE interaction AS i SET {column} = ? WHERE EXISTS (
             SELECT 1 FROM conversation c WHERE {UNEXPIRED} AND c.id = i.conversation
         ) AND i.id = ?"""
-        values = (additional_info, owner, self.file.now(), interaction)
+        values = (text, owner, self.file.now(), interaction)
         if not await self._write(owner, statement, values):
             raise base.interaction_not_found(interaction)
 

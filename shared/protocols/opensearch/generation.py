@@ -232,9 +232,7 @@ async def _store(exchange: Exchange, question: Question, prompt: PipelinePrompt,
     owner, memory = get_owner_and_memory(exchange)
     contexts = json.dumps(prompt.contexts, ensure_ascii=False)
     instructions = prompt.instructions if exchange.rag.thoughts else ""
-    turn = Turn(question.llm_question, instructions, text, RAG, contexts)
-    interaction, warning = await store_turn(
-        memory, owner, question.conversation, turn, exchange.call.id
-    )
+    turn = Turn(question.llm_question, instructions, text, RAG, contexts, request=exchange.call.id)
+    interaction, warning = await store_turn(memory, owner, question.conversation, turn)
     result = {question.memory_api.interaction_id: interaction, "warning": warning}
     return {key: value for key, value in result.items() if value}
