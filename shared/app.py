@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from shared.http.call import Call, Reply
-from shared.protocols import content, feedback, health
+from shared.protocols import content, health
 from shared.protocols.ai_chat import routes as ai_chat
 from shared.protocols.aog import routes as aog
 from shared.protocols.exchange import App, Exchange, Route
+from shared.protocols.feedback import routes as feedback
 from shared.protocols.mcp import routes as mcp
 from shared.protocols.openai import routes as openai
 from shared.protocols.openai.responses import routes as responses

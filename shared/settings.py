@@ -246,6 +246,7 @@ class Settings(BaseModel):
     max_conversations: int = Field(default=10_000, ge=1)
     max_stored_megabytes: int = Field(default=200, ge=1)
     memory_seconds: float = Field(default=10, gt=0)
+    feedback_copies: Switch = "off"
 
     # Answers
     default_top: int = Field(default=DEFAULT_TOP, ge=1, le=50)

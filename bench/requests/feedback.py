@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from bench.requests.endpoint import Endpoint
 from bench.schemas import schema_of
-from shared.protocols import feedback
+from shared.protocols.feedback.request import FeedbackFields
 
 
 def list_endpoints() -> Iterator[Endpoint]:
     """The feedback on an answer."""
-    yield Endpoint("/feedback", schema_of(feedback._FeedbackFields))
+    yield Endpoint("/feedback", schema_of(FeedbackFields))

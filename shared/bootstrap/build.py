@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 
 from shared.bootstrap.aog import make_aog_config
 from shared.bootstrap.clients import Clients
+from shared.bootstrap.copies import make_copies
 from shared.bootstrap.factories import import_factory
 from shared.bootstrap.files import make_files
 from shared.bootstrap.health import make_health
@@ -25,6 +26,7 @@ from shared.protocols.ai_chat.history import HistoryConfig
 from shared.protocols.ai_chat.routes import AiChatConfig
 from shared.protocols.content import ContentConfig
 from shared.protocols.exchange import App
+from shared.protocols.feedback.copies import CopiesConfig
 from shared.protocols.mcp.documents import McpConfig
 from shared.protocols.openai.data_sources import SearchScope
 from shared.protocols.openai.models import TaskModelsConfig
@@ -175,6 +177,7 @@ def _configure_protocols(clients: Clients) -> tuple[object, ...]:
     return (
         AiChatConfig(settings.chat_answers),
         HistoryConfig(settings.conversations == "always"),
+        CopiesConfig(make_copies(clients)),
         make_aog_config(clients),
         McpConfig(settings.base_url),
         ChatCompletionsConfig(settings.citation_links == "on"),

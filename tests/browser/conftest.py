@@ -47,9 +47,10 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The app with the model that executes commands, and with a memory."""
+    """The app with the model that executes commands, with a memory and answer copies."""
     folder = tmp_path_factory.mktemp("stored")
-    settings = {**COMMAND_MODEL, "MEMORY_FILE": str(folder / "memory.db")}
+    memory = {"MEMORY_FILE": str(folder / "memory.db"), "MEMORY_DAYS": "30"}
+    settings = {**COMMAND_MODEL, **memory, "FEEDBACK_COPIES": "on"}
     with run_server(KIND, folder, settings) as server:
         yield server
 

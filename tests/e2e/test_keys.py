@@ -40,6 +40,7 @@ CALLS = {
     "/api/openapi.json": ("GET", "/api/openapi.json"),
     "/health": ("GET", "/health"),
     "/feedback": ("POST", "/feedback"),
+    "/feedback/copies/{id}": ("DELETE", f"/feedback/copies/{'0' * 32}"),
     "/content/{path}": ("GET", CITED),
     "/page/{path}": ("GET", "/page/app.js"),
     "/config": ("GET", "/config"),

@@ -109,6 +109,7 @@ class Unmarked:
 
     def __init__(self, inner: Interactions) -> None:
         self.add, self.get, self.list, self.delete = inner.add, inner.get, inner.list, inner.delete
+        self.find, self.rate = inner.find, inner.rate
 
     async def annotate(self, owner: str, interaction: str, additional_info: str) -> None:
         raise errors.Unavailable

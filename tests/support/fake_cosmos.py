@@ -40,6 +40,8 @@ Items = dict[str, Item]
 MAX_CHANGES, MAX_BYTES, MAX_ROWS = 100, 2 * 1024 * 1024, 100
 DATABASE, CONTAINER = "chat", "memory"
 FOLDER = f"/dbs/{DATABASE}/colls/{CONTAINER}/"
+COPIES_FOLDER = f"/dbs/{DATABASE}/colls/feedback/"
+COPIES_PARTITION = "app:copies"
 QUERY_FORM = re.compile(
     r"SELECT (?P<what>\*|c\.id|VALUE COUNT\(1\)) FROM c WHERE c\.conversation = @conversation"
     r"(?P<sorted> ORDER BY c\.conversation (?P<way>ASC|DESC), c\.sort (?P=way)"
@@ -118,7 +120,9 @@ def require(holds: bool, status: int = 400) -> None:
 
 @dataclass
 class FakeCosmos(Server):
-    """An account with one container. Tests may write and read `partitions`.
+    """An account with a container, and one for answer copies.
+
+    Tests may write and read `partitions`.
 
     `meanwhile` maps numbers of operations to changes by other clients, made after as many. A count
     of more than `max_count` items is split into pages.
@@ -180,9 +184,10 @@ class FakeCosmos(Server):
         if not self.exists:
             raise RequestRejected(404, 0 if kind == "container" else 1003)
         if kind == "container":
-            return 200, self.container(), {"etag": '"1"'}
+            return 200, self.container(request.path), {"etag": '"1"'}
         require(kind != "")
         partition = self.partition(request)
+        require((partition == COPIES_PARTITION) is request.path.startswith(COPIES_FOLDER), 403)
         if kind == "query":
             return self.query(request, partition)
         if kind == "batch":
@@ -195,11 +200,12 @@ class FakeCosmos(Server):
         places = {"writableLocations": region, "readableLocations": region}
         return {"id": "a", "_rid": "a", "_self": "", "userConsistencyPolicy": policy, **places}
 
-    def container(self) -> Item:
+    def container(self, folder: str) -> Item:
         key = {"paths": ["/owner"], "kind": "Hash", "version": 2}
         policy = {"indexingMode": "consistent", "compositeIndexes": self.composite}
-        properties = {"id": CONTAINER, "partitionKey": key, "indexingPolicy": policy}
-        return {**properties, "defaultTtl": self.ttl, "_rid": "AAAAAAAAAAA=", "_self": FOLDER}
+        name = folder.split("/")[-2]
+        properties = {"id": name, "partitionKey": key, "indexingPolicy": policy}
+        return {**properties, "defaultTtl": self.ttl, "_rid": "AAAAAAAAAAA=", "_self": folder}
 
     def partition(self, request: RecordedRequest) -> str:
         """The partition key of a call."""
@@ -226,7 +232,7 @@ class FakeCosmos(Server):
     def single(
         self, request: RecordedRequest, kind: str, partition: str
     ) -> tuple[int, Any, dict[str, str]]:
-        id = unquote(request.path.removeprefix(FOLDER + "docs/").strip("/"))
+        id = unquote(request.path.removeprefix(folder_of(request) + "docs/").strip("/"))
         status, value = self.apply(
             self.live_items(partition),
             partition,
@@ -364,14 +370,19 @@ class FakeCosmos(Server):
         return 200, {"_rid": "A", "Documents": documents, "_count": len(documents)}, more
 
 
+def folder_of(request: RecordedRequest) -> str:
+    """The path of the container that a request is about."""
+    return COPIES_FOLDER if request.path.startswith(COPIES_FOLDER) else FOLDER
+
+
 def operation_kind(request: RecordedRequest) -> str:
     """The kind of a request; "" for an unknown one."""
-    if request.path in ("/", FOLDER):
+    if request.path in ("/", folder_of(request)):
         kind = "account" if request.path == "/" else "container"
         return kind if request.method == "GET" else ""
-    if not request.path.startswith(FOLDER + "docs/"):
+    if not request.path.startswith(folder_of(request) + "docs/"):
         return ""
-    if request.path != FOLDER + "docs/":
+    if request.path != folder_of(request) + "docs/":
         kinds = {"GET": "Read", "PUT": "Replace", "PATCH": "Patch", "DELETE": "Delete"}
         return kinds.get(request.method, "")
     marks = {
@@ -420,9 +431,14 @@ async def open_cosmos_memory(
         yield memory
     finally:
         await memory.close()
-        while fake.open_connections:  # aiohttp closes TLS a little after it has reported it
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0.01)
+        await connections_closed(fake)
+
+
+async def connections_closed(fake: FakeCosmos) -> None:
+    """Wait for the end of all connections: aiohttp closes TLS a little after it reports it."""
+    while fake.open_connections:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.01)
 
 
 RESET: list[Step] = [Exchange.reset]

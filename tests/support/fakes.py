@@ -240,7 +240,8 @@ class FailingInteractions:
 
     def __init__(self, inner: Interactions, error: Exception, reading: bool = False) -> None:
         self.inner, self.error, self.reading = inner, error, reading
-        self.get, self.annotate, self.delete = inner.get, inner.annotate, inner.delete
+        self.get, self.find, self.delete = inner.get, inner.find, inner.delete
+        self.annotate, self.rate = inner.annotate, inner.rate
 
     async def add(
         self, owner: str, conversation: str, turn: Turn, id: GeneratedId | None = None

@@ -36,6 +36,7 @@ SELECT_COUNT = "SELECT VALUE COUNT(1) FROM c WHERE c.conversation = @conversatio
 SELECT_BYTES = "SELECT VALUE SUM(c.bytes) FROM c WHERE c.conversation > @conversation"
 SELECT_ANSWERS = "SELECT * FROM c WHERE c.conversation > @conversation AND c.request = @request"
 OK, NOT_FOUND, CONFLICT = 200, 404, 409
+sort_key = itemgetter("sort")
 
 Item = dict[str, Any]
 BatchOperation = tuple[str, tuple[Any, ...]]
@@ -73,6 +74,10 @@ class CosmosContainer:
         """Return the context of an operation on the pipelines."""
         return self._operation("app:pipelines")
 
+    def copies(self) -> AbstractAsyncContextManager[Partition]:
+        """Return the context of an operation on answer copies."""
+        return self._operation("app:copies")
+
     @asynccontextmanager
     async def _operation(self, partition: str) -> AsyncIterator[Partition]:
         """Run the calls of one operation within the time limit, and map their errors."""
@@ -106,7 +111,7 @@ class Partition:
 
     async def find_conversation(self, id: str) -> Item | None:
         """Return the item of a conversation; None if it is missing."""
-        item = await self._read_unexpired(id)
+        item = await self.read_unexpired(id)
         is_conversation = item is not None and item["conversation"] == CONVERSATION
         return item if is_conversation else None
 
@@ -119,16 +124,18 @@ class Partition:
 
     async def read_interaction(self, id: str) -> Item:
         """Return the item of an interaction, even without its conversation. Raises NotFound."""
-        item = await self._read_unexpired(id)
+        item = await self.read_unexpired(id)
         if item is None or item["conversation"] == CONVERSATION:
             raise base.interaction_not_found(id)
         return item
 
-    async def _read_unexpired(self, id: str) -> Item | None:
+    async def read_unexpired(self, id: str) -> Item | None:
+        """Return an item; None if it is missing or expired."""
         item = await self.read(id) if ID_PATTERN.fullmatch(id) else None
-        return item if item is not None and self._is_unexpired(item) else None
+        return item if item is not None and self.is_unexpired(item) else None
 
-    def _is_unexpired(self, item: Item) -> bool:
+    def is_unexpired(self, item: Item) -> bool:
+        """Return whether an item, which the service has not deleted yet, counts."""
         return "expires" not in item or float(item["expires"]) > self.now()
 
     async def query(self, query: str, conversation: str, **values: int | str) -> list[Any]:
@@ -150,15 +157,15 @@ class Partition:
         """Return a page of the items of a conversation, or of the owner's conversations."""
         query = SELECT_PAGE.format("DESC" if newest_first else "ASC")
         rows = await self.query(query, conversation, start=page.start, size=page.size)
-        return [item for item in rows if self._is_unexpired(item)]
+        return [item for item in rows if self.is_unexpired(item)]
 
     async def find_interaction(self, request: str) -> Item:
         """Return the newest item with the answer to a request. Raises NotFound."""
         rows = await self.query(SELECT_ANSWERS, CONVERSATION, request=request) if request else []
-        items = [item for item in rows if self._is_unexpired(item)]
+        items = [item for item in rows if self.is_unexpired(item)]
         if not items:
             raise base.answer_not_found(request)
-        return max(items, key=itemgetter("sort"))
+        return max(items, key=sort_key)
 
     async def count_conversations(self) -> int:
         """Return the number of the owner's conversations: the sum over the response's pages."""
@@ -181,7 +188,7 @@ class Partition:
         """Return an expiry as properties of an item that is written now; none for None.
 
         The service counts `ttl` in whole seconds from the last change: it never deletes an item
-        early. `_is_unexpired` covers the rest of the last second.
+        early. `is_unexpired` covers the rest of the last second.
         """
         if expires is None:
             return {}

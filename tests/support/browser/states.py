@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.support.browser.page import VACATION
 
@@ -98,6 +98,23 @@ def show_error(page: Page) -> None:
     expect(page.locator(".turn .error")).to_be_visible()
 
 
+def show_feedback(page: Page) -> None:
+    """Show the form of an answer that did not help, with a copy of the answer."""
+
+    def reply(route: Route) -> None:
+        if route.request.method == "GET":
+            route.fulfill(json={"comments": True, "copies": True, "copy_days": 90})
+        else:
+            route.fulfill(json={"copy_id": "0123456789abcdef" * 2})
+
+    page.route("**/feedback", reply)
+    fill_and_send(page, VACATION)
+    page.locator(".rate[data-rating=down]").click()
+    page.locator(".comment input").check()
+    page.locator(".comment button").click()
+    expect(page.locator(".comment p button")).to_be_visible()
+
+
 def fill_and_send(page: Page, question: str) -> None:
     """Ask a question, in any language of the page."""
     page.locator("#question").fill(question)
@@ -112,6 +129,7 @@ STATES: Mapping[str, Callable[[Page], None]] = {
     "conversations": show_conversations,
     "options": show_options,
     "error": show_error,
+    "feedback": show_feedback,
 }
 
 

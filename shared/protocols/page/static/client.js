@@ -94,10 +94,14 @@ export async function readConfig() {
 
 export const readSetup = () => fetch("/auth_setup").then((response) => response.json(), () => ({}));
 
-/** Sends whether an answer helped: "up" or "down", and what was wrong. Throws RequestError. */
-export function sendRating(requestId, rating, reasons = []) {
-  return send("/feedback", json("POST", { request_id: requestId, rating, reasons }));
+/** Sends the feedback on an answer. Returns the id of its copy, "" without one. Throws RequestError. */
+export async function sendFeedback(feedback) {
+  const response = await send(ROUTES.ratings, json("POST", feedback));
+  return response.status === 200 ? (await response.json()).copy_id : "";
 }
+
+/** Returns what the app keeps of feedback: `comments`, `copies`, `copy_days`. */
+export const readFeedbackSetup = () => readJson(ROUTES.ratings);
 
 /**
  * Yields the JSON lines of an answer; `begin` gets the id of the request before. Throws

@@ -1,7 +1,7 @@
 // One question and its answer, as they are shown.
 
 import { AnswerView } from "./answer.js";
-import { hasRoute, ROUTES, sendRating } from "./client.js";
+import { hasRoute, ROUTES, sendFeedback } from "./client.js";
 import { copyText } from "./clipboard.js";
 import { makeButton, makeElement, makeItem, showDone } from "./elements.js";
 import { showFailure } from "./errors.js";
@@ -13,7 +13,6 @@ const template = document.querySelector("#turn");
 const announcer = document.querySelector("#announcer");
 const SENTENCE_END = /[.!?\u061f\u06d4](?=\s)|[\u3002\n]/gu;
 const STALL_SECONDS = 10; // without anything new, until the page says that it still waits
-const REASONS = ["incorrect", "incomplete", "irrelevant", "unsupported"];
 const ENDINGS = {
   stopped: "stopped",
   failed: "failedEarlier",
@@ -203,8 +202,10 @@ export class Turn {
 
   /** Rates the answer; one of a stored conversation has no id of its request. */
   async #rate(pressed) {
+    const { rating } = pressed.dataset;
     try {
-      await sendRating(this.requestId, pressed.dataset.rating);
+      await sendFeedback({ request_id: this.requestId, rating });
+      if (rating === "down") await this.#showForm();
     } catch (failure) {
       this.fail(failure);
       return;
@@ -212,28 +213,16 @@ export class Turn {
     for (const button of this.element.querySelectorAll(".rate")) {
       button.setAttribute("aria-pressed", button === pressed);
     }
-    this.#showReasons(pressed.dataset.rating === "down");
+    this.part(".reasons").hidden = rating !== "down";
   }
 
-  #showReasons(isShown) {
-    const items = REASONS.map((reason) => {
-      const button = makeButton({ textContent: translate(reason), ariaPressed: false }, () =>
-        this.#giveReason(button, reason),
-      );
-      return makeItem(button);
-    });
-    this.part(".reasons ul").replaceChildren(...items);
-    this.part(".reasons").hidden = !isShown;
-  }
-
-  async #giveReason(button, reason) {
-    if (button.ariaPressed === "true") return; // it is sent
-    try {
-      await sendRating(this.requestId, "down", [reason]);
-      button.ariaPressed = true;
-    } catch (failure) {
-      this.fail(failure);
-    }
+  async #showForm() {
+    const { showFeedbackForm } = await import("./feedback.js");
+    const form = this.part(".reasons");
+    form.replaceChildren(form.firstElementChild);
+    const isStored = this.isStored && !["stopped", "failed"].includes(this.ended);
+    const fail = (failure) => this.fail(failure);
+    await showFeedbackForm(form, { requestId: this.requestId, isStored, fail });
   }
 
   /** Opens the source of a clicked link in the answer. */

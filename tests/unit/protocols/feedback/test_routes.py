@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.protocols.feedback import ROUTES
+from shared.protocols.feedback.routes import ROUTES
 from tests.support.calls import JSON, ask, call
 
 ROUTE = ROUTES[0].path
@@ -59,6 +59,9 @@ def test_each_reason_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> N
                 ("down", ["incorrect"] * 5, ": must have 4 entries at most"),
             )
         ),
+        ({"request_id": "x", "rating": "up", "comment": "a" * 2001}, "comment: must have 2000"),
+        ({"request_id": "x", "rating": "up", "comment": ["a"]}, "comment: must be a string"),
+        ({"request_id": "x", "rating": "up", "keep_copy": "yes"}, "keep_copy: must be"),
     ],
 )
 def test_a_wrong_rating_is_named_and_not_logged(
@@ -74,5 +77,5 @@ def test_a_wrong_rating_is_named_and_not_logged(
 
 def test_other_media_types_and_methods_are_refused() -> None:
     assert ask(call(ROUTE, b"{}", {"content-type": "text/plain"})).status == 415
-    reply = ask(call(ROUTE, [b""], JSON, method="GET"))
-    assert (reply.status, reply.headers["Allow"]) == (405, "POST")
+    reply = ask(call(ROUTE, [b""], JSON, method="PUT"))
+    assert (reply.status, reply.headers["Allow"]) == (405, "GET, HEAD, POST")

@@ -1,0 +1,62 @@
+"""Answer copies in a container of their own, whose readers see no conversation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from azure.core.credentials_async import AsyncTokenCredential
+
+from shared.memory.base import Clock
+from shared.memory.copies import AnswerCopy, parse_copy
+from shared.memory.cosmos import items
+from shared.memory.cosmos.items import ContainerLocation, CosmosContainer
+
+CONTAINER = "feedback"  # beside that of the conversations, with the same partition key
+COPY = "copy"  # the property `conversation` of the items
+
+
+def open_copies(
+    location: ContainerLocation,
+    credential: AsyncTokenCredential,
+    days: float | None,
+    seconds: float = 10,
+    now: Clock = time.time,
+) -> CosmosCopies:
+    """Return the store in a container. Each call may take `seconds`; this one sends nothing.
+
+    The caller closes the credential.
+    """
+    return CosmosCopies(CosmosContainer(location, credential, seconds, now), days)
+
+
+@dataclass(frozen=True, slots=True)
+class CosmosCopies:
+    """The AnswerCopies of the container."""
+
+    container: CosmosContainer
+    days: float | None
+
+    async def put(self, copy: AnswerCopy) -> None:
+        async with self.container.copies() as partition:
+            expires = partition.now() + self.days * 86400 if self.days else None
+            values = {"sort": copy.day, "content": copy.to_json()}
+            await partition.upsert(partition.new_item(COPY, copy.id, expires, **values))
+
+    async def delete(self, id: str) -> bool:
+        """Delete a copy. Its existence is read before: the response of a delete may be lost."""
+        async with self.container.copies() as partition:
+            exists = await partition.read_unexpired(id) is not None
+            if exists:
+                await partition.delete(id)
+            return exists
+
+    async def all(self) -> Sequence[AnswerCopy]:
+        async with self.container.copies() as partition:
+            rows = await partition.query(items.SELECT_ALL, COPY)
+            rows = [row for row in rows if partition.is_unexpired(row)]
+            return [parse_copy(row["content"]) for row in sorted(rows, key=items.sort_key)]
+
+    async def close(self) -> None:
+        await self.container.close()

@@ -1,0 +1,1 @@
+"""Feedback: whether an answer helped, and why not."""

@@ -1,0 +1,75 @@
+"""Stores feedback with its answer: only the answer's owner rates it, and deletes it with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from shared.domain.errors import NotFound, Unsupported
+from shared.memory.base import Interaction, LimitReached, Memory
+from shared.protocols.exchange import Exchange
+from shared.protocols.feedback.request import FeedbackFields
+
+STORED_FIELDS = {"rating", "reasons", "comment"}
+NO_STORE = "This deployment stores no conversations, and so no comments: only ratings and reasons."
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """The stored answer that feedback is about, with its store."""
+
+    memory: Memory
+    owner: str
+    interaction: Interaction
+
+    @property
+    def feedback(self) -> dict[str, Any]:
+        """The stored feedback; empty if there is none."""
+        text = self.interaction.turn.feedback
+        return dict(json.loads(text)) if text else {}
+
+    async def rate(self, feedback: dict[str, Any]) -> None:
+        """Store feedback in place of the earlier one. Raises NotFound, LimitReached."""
+        text = json.dumps(feedback, ensure_ascii=False)
+        await self.memory.interactions.rate(self.owner, self.interaction.id, text)
+
+
+def stores_comments(exchange: Exchange) -> bool:
+    """Return whether comments of this caller are stored. Raises BadRequest."""
+    app, headers = exchange.app, exchange.call.headers
+    return app.memory is not None and app.access.find_owner(headers) is not None
+
+
+async def find_answer(exchange: Exchange, fields: FeedbackFields) -> StoredAnswer | None:
+    """Return the caller's stored answer, or None: a rating is logged without one.
+
+    Raises Unsupported, Unauthorized, NotFound if the feedback is more than a rating.
+    """
+    app, headers = exchange.app, exchange.call.headers
+    memory, owner = app.memory, app.access.find_owner(headers)
+    if memory is None or owner is None:
+        if fields.needs_store:
+            if memory is None:
+                raise Unsupported(NO_STORE)
+            app.access.get_owner(headers)  # raises Unauthorized
+        return None
+    try:
+        interaction = await memory.interactions.find(owner, fields.request_id)
+    except NotFound:
+        if fields.needs_store:
+            raise
+        return None
+    return StoredAnswer(memory, owner, interaction)
+
+
+async def store_feedback(exchange: Exchange, fields: FeedbackFields) -> None:
+    """Store feedback with its answer. Raises ChatErrors."""
+    answer = await find_answer(exchange, fields)
+    if answer is None:
+        return
+    try:
+        await answer.rate({**answer.feedback, **fields.model_dump(include=STORED_FIELDS)})
+    except (NotFound, LimitReached):  # deleted meanwhile; or the owner's store is full
+        if fields.needs_store:
+            raise

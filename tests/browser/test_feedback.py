@@ -1,0 +1,124 @@
+"""The form below an answer that did not help: reasons, a comment, a copy with consent."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.support.browser.page import ask
+from tests.support.servers import Server
+
+pytestmark = [pytest.mark.part("feedback"), pytest.mark.part("conversations")]
+COMMENT = "What should the answer say? (optional)"
+
+
+def open_form(page: Page, server: Server) -> Locator:
+    """Rate an answer as not helpful. Returns the form."""
+    page.goto(server.url)
+    ask(page, "say fine")
+    page.get_by_role("button", name="Not helpful").press("Enter")
+    return page.get_by_role("group", name="What was wrong?")
+
+
+def delete_copy(page: Page, server: Server, id: str) -> int:
+    """Delete a copy by its id. Returns the status."""
+    return page.request.delete(f"{server.url}/feedback/copies/{id}").status
+
+
+def copy_id(form: Locator) -> str:
+    """Return the id that the form shows."""
+    expect(form.get_by_role("status")).to_contain_text("The id of the copy is")
+    (id,) = re.findall(r"\b[0-9a-f]{32}\b", form.get_by_role("status").inner_text())
+    return str(id)
+
+
+def test_a_comment_is_sent_by_keyboard_alone(page: Page, stored: Server) -> None:
+    form = open_form(page, stored)
+    form.get_by_role("textbox", name=COMMENT).press_sequentially("It is 30 days.")
+    page.keyboard.press("Tab")
+    expect(form.get_by_role("checkbox")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+
+    expect(form.get_by_role("status")).to_have_text("Thank you.")
+    expect(form.get_by_role("button", name="Delete the copy")).to_be_hidden()
+
+
+def test_a_copy_needs_consent_and_can_be_deleted(page: Page, stored: Server) -> None:
+    form = open_form(page, stored)
+    consent = form.get_by_role("checkbox", name="for 30 days, without my name")
+    expect(consent).not_to_be_checked()
+    consent.check()
+    form.get_by_role("button", name="Send").click()
+    id = copy_id(form)
+    form.get_by_role("button", name="Delete the copy").click()
+
+    expect(form.get_by_role("status")).to_have_text("The copy is deleted.")
+    expect(consent).not_to_be_checked()
+    assert delete_copy(page, stored, id) == 404
+
+
+def test_a_later_reason_keeps_the_comment_and_the_copy(page: Page, stored: Server) -> None:
+    form = open_form(page, stored)
+    form.get_by_role("checkbox").check()
+    form.get_by_role("button", name="Send").click()
+    id = copy_id(form)
+    missing = form.get_by_role("button", name="Something is missing")
+    missing.click()
+    expect(missing).to_have_attribute("aria-pressed", "true")
+
+    assert delete_copy(page, stored, id) == 204
+
+
+def test_a_good_rating_deletes_the_copy(page: Page, stored: Server) -> None:
+    form = open_form(page, stored)
+    form.get_by_role("checkbox").check()
+    form.get_by_role("button", name="Send").click()
+    id = copy_id(form)
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    expect(form).to_be_hidden()
+
+    assert delete_copy(page, stored, id) == 404
+
+
+def test_reasons_in_quick_succession_are_all_sent(page: Page, stored: Server) -> None:
+    form = open_form(page, stored)
+    sent: list[list[str]] = []
+    page.on("request", lambda it: sent.append((it.post_data_json or {}).get("reasons", [])))
+    for name in ("It is not true", "Something is missing", "It does not answer the question"):
+        form.get_by_role("button", name=name).click()
+    expect(form.locator("[aria-pressed=true]")).to_have_count(3)
+
+    assert sent[-1] == ["incorrect", "incomplete", "irrelevant"]
+
+
+def test_a_comment_that_cannot_be_sent_stays(page: Page, stored: Server) -> None:
+    form = open_form(page, stored)
+    comment = form.get_by_role("textbox", name=COMMENT)
+    comment.fill("It is 30 days.")
+    busy = {"error": "Busy."}
+    page.route("**/feedback", lambda route: route.fulfill(status=503, json=busy))
+    form.get_by_role("button", name="Send").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("Busy.")
+    expect(comment).to_have_value("It is 30 days.")
+    page.unroute("**/feedback")
+    form.get_by_role("button", name="Send").click()
+    expect(form.get_by_role("status")).to_have_text("Thank you.")
+
+
+def test_only_reasons_are_asked_for_where_nothing_is_stored(page: Page, scripted: Server) -> None:
+    form = open_form(page, scripted)
+
+    expect(form.get_by_role("button", name="It is not true")).to_be_visible()
+    expect(form.get_by_role("textbox")).to_be_hidden()
+    expect(form.get_by_role("checkbox")).to_be_hidden()
+
+
+def test_consent_is_not_asked_for_where_no_copies_are_kept(page: Page, samples: Server) -> None:
+    form = open_form(page, samples)
+
+    expect(form.get_by_role("textbox", name=COMMENT)).to_be_visible()
+    expect(form.get_by_role("checkbox")).to_be_hidden()

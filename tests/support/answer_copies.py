@@ -1,0 +1,50 @@
+"""Stores of answer copies: in a fake Cosmos DB account, and in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from shared.domain import errors
+from shared.memory.copies import AnswerCopies, AnswerCopy
+from shared.memory.cosmos.copies import CONTAINER, open_copies
+from shared.memory.cosmos.items import ContainerLocation
+from tests.support.azurite import AzuriteCredential
+from tests.support.fake_cosmos import DATABASE, FakeCosmos, connections_closed
+
+
+@asynccontextmanager
+async def open_cosmos_copies(fake: FakeCosmos, days: float | None) -> AsyncIterator[AnswerCopies]:
+    """Opens the copies of the account with the real SDK, by the account's clock."""
+    location = ContainerLocation(fake.url, DATABASE, CONTAINER)
+    store = open_copies(location, AzuriteCredential(), days, now=fake.now)
+    try:
+        yield store
+    finally:
+        await store.close()
+        await connections_closed(fake)
+
+
+class Copies:
+    """Copies in a list, whose calls fail while `failing`."""
+
+    def __init__(self, days: float | None = 90) -> None:
+        self.days, self.kept, self.failing = days, dict[str, AnswerCopy](), False
+
+    async def put(self, copy: AnswerCopy) -> None:
+        self.check()
+        self.kept[copy.id] = copy
+
+    async def delete(self, id: str) -> bool:
+        self.check()
+        return self.kept.pop(id, None) is not None
+
+    async def all(self) -> tuple[AnswerCopy, ...]:
+        return tuple(self.kept.values())
+
+    async def close(self) -> None:
+        pass
+
+    def check(self) -> None:
+        if self.failing:
+            raise errors.Unavailable
