@@ -38,7 +38,7 @@ CORS := import json; host = json.load(open("local.settings.json", encoding="utf-
 	print(host.get("CORS") or "none")
 
 .DEFAULT_GOAL := help
-.PHONY: help run index knowledge-base run-fakes test test-all test-browser test-model test-front-ends test-removal mutants eval eval-questions eval-safety bench soak check samples rename lock
+.PHONY: help run index knowledge-base run-fakes test test-all test-browser test-model test-front-ends test-removal mutants eval eval-questions eval-feedback eval-safety bench soak check samples rename lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -116,6 +116,9 @@ eval: $(VENV)/.eval ## measure the answers (QUESTIONS=file TARGET=url RUN=name B
 
 eval-questions: $(VENV)/.eval ## draft questions about your documents by your model (ARGS="--count 50")
 	@$(BIN)/python -m evals draft $(if $(QUESTIONS),--compare "$(QUESTIONS)") $(ARGS)
+
+eval-feedback: $(VENV)/.eval ## make questions of answers that users rated as not helpful (COSMOS=url: of the app in Azure)
+	@$(BIN)/python -m evals feedback $(if $(COSMOS),--cosmos "$(COSMOS)") $(ARGS)
 
 eval-safety: $(VENV)/.eval $(VENV)/.ingest ## attack the app, and report what it does not resist (one attack: ARGS=id)
 	@$(BIN)/python -m evals safety $(ARGS)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Protocol
 
-from evals import compare, evaluate
+from evals import compare, evaluate, feedback
 from evals.drafts import command as draft_command
 from evals.errors import EvaluationError
 from evals.safety import command as safety_command
@@ -29,6 +29,7 @@ PARTS: dict[str, tuple[Part, str]] = {
     "run": (evaluate, "ask an app the questions, and score the answers"),
     "compare": (compare, "ask with different settings, and compare the answers"),
     "draft": (draft_command, "draft questions about the documents of the index"),
+    "feedback": (feedback, "make questions of answers that were rated as not helpful"),
     "safety": (safety_command, "attack the app, and report what it does not resist"),
 }
 

@@ -189,6 +189,9 @@ param cosmosLocation string = ''
 @description('For how many days conversations are kept; 0: until their owner deletes them.')
 param memoryDays int = 90
 
+@description('Lets users agree to copies of the answers that they rate, in a container of their own.')
+param feedbackCopies bool = false
+
 @allowed(['Periodic', 'Continuous7Days', 'Continuous30Days'])
 @description('How conversations are backed up: every four hours, restored by Microsoft\'s support, or continuously, restored by you to any moment of 7 or 30 days. There is no way back from continuous to periodic.')
 param cosmosBackup string = 'Periodic'
@@ -286,6 +289,7 @@ var createOpenAi = empty(existingOpenAiId)
 var openAiParts = split(existingOpenAiId, '/') // /subscriptions/2/resourceGroups/4/providers/.../8
 var callers = signIn ? 'signed-in' : openToAll ? 'anyone' : 'keys'
 var memory = signIn && useMemory
+var copies = feedbackCopies && !memory ? fail('AZURE_FEEDBACK_COPIES needs stored conversations: sign-in, and AZURE_USE_MEMORY=true.') : feedbackCopies
 // Azure refuses a template that gives a role to the same principal twice.
 var indexersGroup = toLower(indexersGroupId) == toLower(principalId) ? '' : indexersGroupId
 var indexers = concat(
@@ -322,6 +326,7 @@ var knowledgeSettings = hasKnowledgeBase ? {
 var documents = 'documents'
 var packages = 'packages'
 var database = 'chat'
+var answerCopies = 'feedback' // the name that the app knows
 var conversations = 'memory' // another layout or partition key would be in another container: memory-2
 
 // `azd down` deletes the groups that a deployment declares (since azd 1.24.1), so an existing one is not declared.
@@ -443,6 +448,7 @@ module cosmos 'modules/cosmos.bicep' = if (memory) {
     tags: tags
     database: database
     container: conversations
+    copies: copies ? answerCopies : ''
     backup: cosmosBackup
     closed: useVnet
     allowedIps: ips
@@ -508,6 +514,7 @@ module roles 'modules/roles.bicep' = {
     cosmosName: memory ? cosmos!.outputs.name : ''
     cosmosDatabase: database
     cosmosContainer: conversations
+    cosmosCopies: copies ? answerCopies : ''
     insightsName: monitoring.outputs.insightsName
   }
 }
@@ -557,6 +564,7 @@ module app 'modules/app.bicep' = {
       AZURE_COSMOS_DATABASE: memory ? cosmos!.outputs.database : ''
       AZURE_COSMOS_CONTAINER: memory ? cosmos!.outputs.container : ''
       MEMORY_DAYS: memory ? string(memoryDays) : ''
+      FEEDBACK_COPIES: copies ? 'on' : ''
       CALLERS: callers
       ALLOWED_ORIGINS: join(origins, ',')
     })

@@ -15,6 +15,9 @@ param database string
 @description('The name of the container.')
 param container string
 
+@description('The name of the container of answer copies; empty, there is none.')
+param copies string
+
 @allowed(['Periodic', 'Continuous7Days', 'Continuous30Days'])
 @description('How it is backed up.')
 param backup string
@@ -87,6 +90,28 @@ resource memory 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2
             { path: '/sort', order: 'ascending' }
           ]
         ]
+      }
+    }
+  }
+}
+
+resource answerCopies 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2025-04-15' = if (!empty(copies)) {
+  parent: sql
+  dependsOn: [memory] // an account takes one change at a time
+  name: empty(copies) ? 'none' : copies
+  properties: {
+    resource: {
+      id: copies
+      partitionKey: { paths: ['/owner'], kind: 'Hash', version: 2 }
+      defaultTtl: -1
+      indexingPolicy: {
+        indexingMode: 'consistent'
+        automatic: true
+        includedPaths: [
+          { path: '/owner/?' }
+          { path: '/conversation/?' }
+        ]
+        excludedPaths: [{ path: '/*' }]
       }
     }
   }

@@ -39,6 +39,9 @@ param cosmosDatabase string
 @description('The container of conversations.')
 param cosmosContainer string
 
+@description('The container of answer copies; empty, there is none.')
+param cosmosCopies string
+
 @description('The Application Insights resource.')
 param insightsName string
 
@@ -152,6 +155,18 @@ resource appKeepsConversations 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAss
     principalId: appPrincipalId
     roleDefinitionId: '${cosmos.id}/sqlRoleDefinitions/${roleIds.cosmosDbBuiltInDataContributor}'
     scope: '${cosmos.id}/dbs/${cosmosDatabase}/colls/${cosmosContainer}'
+  }
+}
+
+// Their readers get a role of their own: docs/feedback.md.
+resource appKeepsCopies 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2024-11-15' = if (!empty(cosmosCopies)) {
+  parent: cosmos
+  dependsOn: [appKeepsConversations] // an account takes one change at a time
+  name: guid(cosmos.id, cosmosDatabase, cosmosCopies, appPrincipalId, roleIds.cosmosDbBuiltInDataContributor)
+  properties: {
+    principalId: appPrincipalId
+    roleDefinitionId: '${cosmos.id}/sqlRoleDefinitions/${roleIds.cosmosDbBuiltInDataContributor}'
+    scope: '${cosmos.id}/dbs/${cosmosDatabase}/colls/${cosmosCopies}'
   }
 }
 

@@ -78,7 +78,7 @@ def check_values(values: Mapping[str, str]) -> Iterator[str]:
     """Yield what the app would say of these settings together with those of the template."""
     template = dict.fromkeys(template_settings(), "documents")
     endpoints = {name: "https://x.example.com/" for name in template if name.endswith("_ENDPOINT")}
-    fixed = {"CALLERS": "keys", "MEMORY_DAYS": "90"}
+    fixed = {"CALLERS": "keys", "MEMORY_DAYS": "90", "FEEDBACK_COPIES": "off"}
     fixed |= dict.fromkeys(("ALLOWED_ORIGINS", "AZURE_SEARCH_SEMANTIC_CONFIGURATION"), "")
     own = {name: value for name, value in values.items() if not value.startswith(REFERENCE)}
     try:

@@ -270,7 +270,7 @@ def test_make_lists_the_targets(clone: Path) -> None:
 
     commands = [line.split()[1] for line in ended.stdout.splitlines()]
     tests = ["test", "test-all", "test-browser", "test-model", "test-front-ends", "test-removal"]
-    tests += ["mutants", "eval", "eval-questions", "eval-safety", "bench", "soak"]
+    tests += ["mutants", "eval", "eval-questions", "eval-feedback", "eval-safety", "bench", "soak"]
     others = ["check", "samples", "rename", "parts", "remove", "keep", "lock"]
     first = ["help", "run", "index", "knowledge-base", "run-fakes"]
     assert commands == [*first, *tests, *others]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shared.memory.cosmos.copies import CONTAINER
 from shared.settings import MIN_KEY_LENGTH, Settings, read_settings
 from tests.support import bicep
 from tests.support.bicep import PLATFORM, app_settings
@@ -16,6 +17,7 @@ from tests.support.bicep import PLATFORM, app_settings
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENTS = "documentStorage::blobs::documents"
 CONVERSATIONS = "'${cosmos.id}/dbs/${cosmosDatabase}/colls/${cosmosContainer}'"
+COPIES = "'${cosmos.id}/dbs/${cosmosDatabase}/colls/${cosmosCopies}'"
 ROLES = {  # principal, resource, role
     ("app", "hostStorage", "storageBlobDataOwner"),
     ("app", DOCUMENTS, "storageBlobDataReader"),
@@ -23,6 +25,7 @@ ROLES = {  # principal, resource, role
     ("app", "openAi", "cognitiveServicesOpenAIUser"),
     ("app", "insights", "monitoringMetricsPublisher"),
     ("app", CONVERSATIONS, "cosmosDbBuiltInDataContributor"),
+    ("app", COPIES, "cosmosDbBuiltInDataContributor"),
     ("indexer.id", DOCUMENTS, "storageBlobDataContributor"),
     ("indexer.id", "search", "searchIndexDataContributor"),
     ("indexer.id", "search", "searchServiceContributor"),
@@ -49,6 +52,7 @@ WHO_AND_WHERE = {  # the names in roles.bicep
     "cosmosName": "memory ? cosmos!.outputs.name : ''",
     "cosmosDatabase": "database",
     "cosmosContainer": "conversations",
+    "cosmosCopies": "copies ? answerCopies : ''",
     "insightsName": "monitoring.outputs.insightsName",
 }
 OUTPUTS = {
@@ -87,6 +91,9 @@ MEMORY = {  # set only with sign-in, and not on a laptop, which uses MEMORY_FILE
     "AZURE_COSMOS_CONTAINER": "cosmos!.outputs.container",
     "MEMORY_DAYS": "string(memoryDays)",
 }
+COPIES_NEED_MEMORY = (
+    "AZURE_FEEDBACK_COPIES needs stored conversations: sign-in, and AZURE_USE_MEMORY=true."
+)
 CLOSABLE = {  # the modules of services that useVnet closes, and the resource of each
     "storage": "account",
     "search": "service",
@@ -193,6 +200,7 @@ def test_azure_docs_name_what_sets_a_setting() -> None:
 
 def test_app_accepts_the_settings_of_bicep() -> None:
     literal = {"CALLERS": "keys", "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "", "MEMORY_DAYS": "90"}
+    literal["FEEDBACK_COPIES"] = "on"
     literal["ALLOWED_ORIGINS"] = "https://chat.example.com,https://www.example.com"
     values = dict.fromkeys(app_settings(), "documents")
     endpoints = {name: "https://x.example.com/" for name in values if name.endswith("_ENDPOINT")}
@@ -653,7 +661,7 @@ def test_memory_is_deployed_only_with_sign_in() -> None:
 
 
 def test_only_the_app_can_access_conversations() -> None:
-    (role,) = roles("Microsoft.DocumentDB/").values()
+    role = roles("Microsoft.DocumentDB/")["appKeepsConversations"]
     passed = bicep.blocks("module", "main.bicep")["cosmos"].object("params")
     text = bicep.text("modules/roles.bicep")
 
@@ -674,6 +682,31 @@ def test_only_the_app_can_access_conversations() -> None:
         passed["database"],
         passed["container"],
     )
+
+
+def test_copies_of_answers_are_in_a_container_of_their_own() -> None:
+    text, settings = bicep.text("main.bicep"), app_settings()
+    role = roles("Microsoft.DocumentDB/")["appKeepsCopies"]
+    container = bicep.blocks("resource", "modules/cosmos.bicep")["answerCopies"]
+    passed = bicep.blocks("module", "main.bicep")["cosmos"].object("params")
+
+    assert bicep.params("main.bicep")["feedbackCopies"].default == "false"
+    assert bicep.variables("main.bicep")["copies"] == (
+        f"feedbackCopies && !memory ? fail('{COPIES_NEED_MEMORY}') : feedbackCopies"
+    )
+    assert settings["FEEDBACK_COPIES"] == "copies ? 'on' : ''"
+    assert f"\nvar answerCopies = '{CONTAINER}' " in text
+    assert passed["copies"] == WHO_AND_WHERE["cosmosCopies"]
+    assert (role.condition, container.condition) == ("!empty(cosmosCopies)", "!empty(copies)")
+    assert container.value("id") == "copies"
+    assert container.value("partitionKey") == "{ paths: ['/owner'], kind: 'Hash', version: 2 }"
+    assert container.value("defaultTtl") == "-1"
+    assert container.array("includedPaths") == tuple(
+        f"{{ path: '/{name}/?' }}" for name in ("owner", "conversation")
+    )
+    # An account takes one change at a time.
+    assert role.value("dependsOn") == "[appKeepsConversations]"
+    assert container.value("dependsOn") == "[memory]"
 
 
 def test_conversations_are_partitioned_by_owner_and_indexed_without_text() -> None:

@@ -62,6 +62,7 @@ BY_BICEP = {
     "AZURE_COSMOS_DATABASE": "chat",
     "AZURE_COSMOS_CONTAINER": "memory",
     "MEMORY_DAYS": "90",
+    "FEEDBACK_COPIES": "on",
     "CALLERS": "keys",
     "ALLOWED_ORIGINS": "https://chat.example.com",
 }
