@@ -289,7 +289,7 @@ var createOpenAi = empty(existingOpenAiId)
 var openAiParts = split(existingOpenAiId, '/') // /subscriptions/2/resourceGroups/4/providers/.../8
 var callers = signIn ? 'signed-in' : openToAll ? 'anyone' : 'keys'
 var memory = signIn && useMemory
-var copies = feedbackCopies && !memory ? fail('AZURE_FEEDBACK_COPIES needs stored conversations: sign-in, and AZURE_USE_MEMORY=true.') : feedbackCopies
+var copies = memory && feedbackCopies
 // Azure refuses a template that gives a role to the same principal twice.
 var indexersGroup = toLower(indexersGroupId) == toLower(principalId) ? '' : indexersGroupId
 var indexers = concat(
@@ -564,7 +564,7 @@ module app 'modules/app.bicep' = {
       AZURE_COSMOS_DATABASE: memory ? cosmos!.outputs.database : ''
       AZURE_COSMOS_CONTAINER: memory ? cosmos!.outputs.container : ''
       MEMORY_DAYS: memory ? string(memoryDays) : ''
-      FEEDBACK_COPIES: copies ? 'on' : ''
+      FEEDBACK_COPIES: feedbackCopies && !memory ? fail('AZURE_FEEDBACK_COPIES needs stored conversations: sign-in, and AZURE_USE_MEMORY=true.') : copies ? 'on' : ''
       CALLERS: callers
       ALLOWED_ORIGINS: join(origins, ',')
     })

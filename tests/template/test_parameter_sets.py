@@ -123,6 +123,12 @@ CASES = {
         USUAL,
         settings={"CALLERS": "signed-in", "AZURE_COSMOS_ENDPOINT": "", "MEMORY_DAYS": ""},
     ),
+    "answer copies": Case(
+        {**SIGN_IN, "AZURE_FEEDBACK_COPIES": "true"},
+        USUAL | MEMORY | {"cosmos.answerCopies", "roles.appKeepsCopies"},
+        {"cosmos.copies": "feedback", "roles.cosmosCopies": "feedback"},
+        {"FEEDBACK_COPIES": "on"},
+    ),
     "private network": Case(
         {**PRIVATE, "AZURE_VNET_PREFIX": "10.8.0.0/22", "AZURE_ALLOWED_IPS": "1.2.3.4, 5.6.7.8"},
         USUAL | NETWORK,
@@ -330,6 +336,7 @@ REFUSED = {
     "AZURE_ALLOWED_ORIGINS": {"AZURE_ALLOWED_ORIGINS": "https://chat.example.com,*"},
     "AZURE_ZONE_REDUNDANT": {"AZURE_ZONE_REDUNDANT": "true", "AZURE_STORAGE_SKU": "Standard_GRS"},
     "AZURE_CHAT_API_KEY": {"AZURE_CHAT_API_KEY": "k" * 19},
+    "AZURE_FEEDBACK_COPIES": {"AZURE_FEEDBACK_COPIES": "true"},
 }
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
