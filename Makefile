@@ -117,8 +117,9 @@ eval: $(VENV)/.eval ## measure the answers (QUESTIONS=file TARGET=url RUN=name B
 eval-questions: $(VENV)/.eval ## draft questions about your documents by your model (ARGS="--count 50")
 	@$(BIN)/python -m evals draft $(if $(QUESTIONS),--compare "$(QUESTIONS)") $(ARGS)
 
-eval-feedback: $(VENV)/.eval ## make questions of answers that users rated as not helpful (COSMOS=url: of the app in Azure)
-	@$(BIN)/python -m evals feedback $(if $(COSMOS),--cosmos "$(COSMOS)") $(ARGS)
+eval-feedback: $(VENV)/.eval ## make questions of answers that users rated as not helpful (QUESTIONS=file: others COSMOS=url: of the app in Azure)
+	@$(BIN)/python -m evals feedback $(if $(QUESTIONS),--compare "$(QUESTIONS)") \
+		$(if $(COSMOS),--cosmos "$(COSMOS)") $(ARGS)
 
 eval-safety: $(VENV)/.eval $(VENV)/.ingest ## attack the app, and report what it does not resist (one attack: ARGS=id)
 	@$(BIN)/python -m evals safety $(ARGS)

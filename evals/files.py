@@ -30,7 +30,7 @@ def read_lines(path: Path, kind: type[M]) -> Iterator[tuple[str, M]]:
 
     Raises FileError for the first line that is wrong.
     """
-    for number, line in enumerate(read_text(path).splitlines(), 1):
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         place = f"{path}, line {number}"
         if not line.strip():
             continue

@@ -177,7 +177,7 @@ def _configure_protocols(clients: Clients) -> tuple[object, ...]:
     return (
         AiChatConfig(settings.chat_answers),
         HistoryConfig(settings.conversations == "always"),
-        CopiesConfig(make_copies(clients)),
+        CopiesConfig(make_copies(clients), settings.feedback_copies == "on"),
         make_aog_config(clients),
         McpConfig(settings.base_url),
         ChatCompletionsConfig(settings.citation_links == "on"),

@@ -10,8 +10,13 @@ NO_STORE = "FEEDBACK_COPIES needs stored conversations: set MEMORY_FILE or AZURE
 
 
 def make_copies(clients: Clients) -> AnswerCopies | None:
-    """Make the store of answer copies; None if none are kept. Raises SettingsError."""
-    return open_copies(clients) if clients.settings.feedback_copies == "on" else None
+    """Make the store of answer copies, for new ones or for deletions; None without any store.
+
+    Raises SettingsError.
+    """
+    settings = clients.settings
+    has_store = settings.azure_cosmos_endpoint or settings.memory_file
+    return open_copies(clients) if has_store or settings.feedback_copies == "on" else None
 
 
 def open_copies(clients: Clients) -> AnswerCopies:
@@ -29,6 +34,8 @@ def _open_cosmos_copies(clients: Clients, endpoint: str) -> AnswerCopies:
     from shared.memory.cosmos.items import ContainerLocation
 
     settings = clients.settings
+    if settings.azure_cosmos_container == CONTAINER:
+        raise SettingsError((f"AZURE_COSMOS_CONTAINER must not be {CONTAINER}: it has copies",))
     location = ContainerLocation(endpoint, settings.azure_cosmos_database, CONTAINER)
     days, seconds = settings.memory_days or None, settings.memory_seconds
     return open_copies(location, clients.identity, days, seconds)

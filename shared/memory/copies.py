@@ -6,8 +6,14 @@ A copy has no owner. Whoever has its id, which is random, may delete it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from math import ceil
 from typing import Any, Protocol
+
+from shared.memory.base import LimitReached
+
+DAY_SECONDS = 86400
+MAX_COPIES = 10_000  # of all users: a copy has no owner, whose limit would count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +21,7 @@ class AnswerCopy:
     """A question and its answer, with the feedback on it."""
 
     id: str  # 32 hexadecimal digits
-    day: str  # ISO 8601: a time would lead to the line of the log
+    day: str  # ISO 8601
     question: str
     answer: str
     rating: str
@@ -28,8 +34,27 @@ class AnswerCopy:
 
 
 def parse_copy(value: Mapping[str, Any]) -> AnswerCopy:
-    """Parse the JSON of a copy."""
-    return AnswerCopy(**{**value, "reasons": tuple(value["reasons"])})
+    """Parse the JSON of a copy; keys of other versions are ignored."""
+    own = {field.name: value[field.name] for field in fields(AnswerCopy) if field.name in value}
+    return AnswerCopy(**{**own, "reasons": tuple(own.get("reasons", ()))})
+
+
+def copy_expiry(now: float, days: float | None) -> float | None:
+    """Return when a copy expires, in Unix seconds: at the end of a day, UTC; None for never.
+
+    A time would lead to the line of the log.
+    """
+    return (now // DAY_SECONDS + 1 + ceil(days)) * DAY_SECONDS if days else None
+
+
+class TooManyCopies(LimitReached):
+    """The deployment has as many copies as it keeps."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"This deployment has the maximum of {limit:,} copies of answers: send the "
+            "feedback without keep_copy."
+        )
 
 
 class AnswerCopies(Protocol):
@@ -41,7 +66,10 @@ class AnswerCopies(Protocol):
         ...
 
     async def put(self, copy: AnswerCopy) -> None:
-        """Store a copy, or replace it: its time starts anew."""
+        """Store a copy, or replace it: it expires when the first one does.
+
+        Raises TooManyCopies.
+        """
         ...
 
     async def delete(self, id: str) -> bool:
@@ -49,7 +77,7 @@ class AnswerCopies(Protocol):
         ...
 
     async def all(self) -> Sequence[AnswerCopy]:
-        """Return all copies that have not expired, the oldest first."""
+        """Return all copies that have not expired, by their day."""
         ...
 
     async def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.support.browser.page import ask
 from tests.support.servers import Server
@@ -107,6 +107,78 @@ def test_a_comment_that_cannot_be_sent_stays(page: Page, stored: Server) -> None
     page.unroute("**/feedback")
     form.get_by_role("button", name="Send").click()
     expect(form.get_by_role("status")).to_have_text("Thank you.")
+    expect(page.get_by_role("alert")).to_be_hidden()
+
+
+def test_a_second_press_changes_nothing(page: Page, stored: Server) -> None:
+    form = open_form(page, stored)
+    form.get_by_role("checkbox").check()
+    form.get_by_role("button", name="Send").click()
+    id = copy_id(form)
+    page.get_by_role("button", name="Not helpful").dblclick()
+    expect(form.get_by_role("textbox")).to_have_count(1)
+
+    assert copy_id(form) == id
+    assert delete_copy(page, stored, id) == 204
+
+
+def test_a_double_click_opens_one_form(page: Page, stored: Server) -> None:
+    page.goto(stored.url)
+    ask(page, "say fine")
+    page.get_by_role("button", name="Not helpful").dblclick()
+    form = page.get_by_role("group", name="What was wrong?")
+    expect(form.get_by_role("textbox")).to_have_count(1)
+    page.wait_for_load_state("networkidle")
+
+    assert form.get_by_role("textbox").count() == form.get_by_role("list").count() == 1
+
+
+def test_the_last_of_two_ratings_at_once_counts(page: Page, stored: Server) -> None:
+    form = open_form(page, stored)
+    form.get_by_role("checkbox").check()
+    order: list[str] = []
+
+    def delay_consent(route: Route) -> None:
+        fields = route.request.post_data_json or {}
+        order.append(fields["rating"])
+        if fields["keep_copy"]:
+            page.wait_for_timeout(300)
+        route.continue_()
+
+    page.route("**/feedback", delay_consent)
+    sent = []
+    page.on("response", lambda it: sent.append(it.json()) if it.status == 200 else None)
+    form.get_by_role("button", name="Send").click()
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    expect(form).to_be_hidden()
+
+    assert order == ["down", "up"]
+    assert delete_copy(page, stored, sent[0]["copy_id"]) == 404
+
+
+def test_reasons_do_not_wait_for_the_comment(page: Page, stored: Server) -> None:
+    def hold_setup(route: Route) -> None:
+        if route.request.method != "GET":
+            route.continue_()
+
+    page.route("**/feedback", hold_setup)
+    form = open_form(page, stored)
+    missing = form.get_by_role("button", name="Something is missing")
+    missing.click()
+
+    expect(missing).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("button", name="Not helpful")).to_have_attribute("aria-pressed", "true")
+
+
+def test_the_focus_stays_in_the_form(page: Page, stored: Server) -> None:
+    form = open_form(page, stored)
+    form.get_by_role("checkbox").check()
+    form.get_by_role("button", name="Send").press("Enter")
+    copy_id(form)
+    expect(form.get_by_role("button", name="Send")).to_be_focused()
+    form.get_by_role("button", name="Delete the copy").press("Enter")
+
+    expect(form.get_by_role("checkbox")).to_be_focused()
 
 
 def test_only_reasons_are_asked_for_where_nothing_is_stored(page: Page, scripted: Server) -> None:

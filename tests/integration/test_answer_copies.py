@@ -7,15 +7,18 @@ import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.domain import errors
-from shared.memory.copies import AnswerCopies, AnswerCopy
+from shared.memory.base import PageRequest
+from shared.memory.copies import AnswerCopies, AnswerCopy, TooManyCopies, parse_copy
 from shared.memory.cosmos import copies as cosmos
 from shared.memory.sqlite import copies as sqlite
 from shared.memory.sqlite.connection import MemoryFile
@@ -42,36 +45,44 @@ Work = Callable[[AnswerCopies], Awaitable[Any]]
 
 
 @asynccontextmanager
-async def open_sqlite_copies(path: Path, clock: FakeClock) -> AsyncIterator[AnswerCopies]:
-    store = sqlite.open_copies(path, 3, now=clock)
+async def open_sqlite_copies(
+    path: Path, days: float | None, clock: FakeClock
+) -> AsyncIterator[AnswerCopies]:
+    store = sqlite.open_copies(path, days, now=clock)
     try:
         yield store
     finally:
         await store.close()
 
 
+@asynccontextmanager
+async def open_new_cosmos(days: float | None, clock: FakeClock) -> AsyncIterator[AnswerCopies]:
+    with run_cosmos(now=clock, ttl=None) as fake:  # the app alone knows what has expired
+        async with open_cosmos_copies(fake, days) as store:
+            yield store
+
+
 @pytest.fixture(params=STORES)
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Runs work with a store of copies that are kept for three days, by a clock."""
-    clock = FakeClock()
+def open_copies(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Opens a new store of copies, which are kept for some days by a clock."""
+    if request.param == "cosmos":
+        return open_new_cosmos
+    return partial(open_sqlite_copies, tmp_path / "memory.db")
 
-    def go(work: Callable[..., Awaitable[Any]]) -> Any:
-        async def within() -> Any:
-            async with open_store() as store:
-                return await work(store, clock)
 
-        return asyncio.run(within())
+@pytest.fixture
+def run(open_copies: Any) -> Callable[[Callable[..., Awaitable[Any]]], None]:
+    """Runs work with a store of copies that are kept for three days, and its clock."""
 
-    if request.param == "sqlite":
-        open_store: Any = partial(open_sqlite_copies, tmp_path / "memory.db", clock)
-        yield go
-        return
-    with run_cosmos(now=clock, ttl=None) as fake:
-        open_store = partial(open_cosmos_copies, fake, 3)
-        yield go
-        return
-    with run_cosmos(now=clock, ttl=None) as fake:
-        yield go
+    def go(work: Callable[..., Awaitable[Any]]) -> None:
+        async def within() -> None:
+            clock = FakeClock()
+            async with open_copies(3, clock) as store:
+                await work(store, clock)
+
+        asyncio.run(within())
+
+    return go
 
 
 def other(number: int, **more: Any) -> AnswerCopy:
@@ -109,11 +120,64 @@ def test_a_copy_expires(run: Any) -> None:
         await store.put(COPY)
         clock.at += 2 * DAY
         await store.put(other(1))
+        await store.put(other(0, rating="up"))  # replaced: it expires when the first one does
+        clock.at += DAY
+        assert len(await store.all()) == 2
         clock.at += DAY
         assert list(await store.all()) == [other(1)]
         assert await store.delete(COPY.id) is False
+        await store.put(COPY)
+        clock.at += 2 * DAY
+        assert list(await store.all()) == [COPY]
 
     run(work)
+
+
+def test_copies_are_kept_for_whole_days(run: Any) -> None:
+    async def work(store: AnswerCopies, clock: FakeClock) -> None:
+        clock.at = 20_000 * DAY + 1
+        await store.put(COPY)
+        clock.at = 20_004 * DAY - 1
+        assert list(await store.all()) == [COPY]
+        clock.at += 1
+        assert list(await store.all()) == []
+
+    run(work)
+
+
+def test_without_days_a_copy_does_not_expire(open_copies: Any) -> None:
+    clock = FakeClock()
+
+    async def work() -> None:
+        async with open_copies(None, clock) as store:
+            await store.put(COPY)
+            clock.at += 100_000 * DAY
+            assert list(await store.all()) == [COPY]
+
+    asyncio.run(work())
+
+
+def test_the_number_of_copies_is_limited(run: Any) -> None:
+    async def work(opened: Any, _clock: FakeClock) -> None:
+        store = replace(opened, max_copies=2)
+        await store.put(other(1))
+        await store.put(other(2))
+        with pytest.raises(TooManyCopies, match="send the feedback without keep_copy"):
+            await store.put(other(3))
+        await store.put(other(2, rating="up"))
+        assert await store.delete(other(1).id) is True
+        await store.put(other(3))
+        assert len(await store.all()) == 2
+
+    run(work)
+
+
+@pytest.mark.parametrize(("more", "missing"), [({"later": 1}, ()), ({}, ("reasons", "comment"))])
+def test_a_copy_of_another_version_is_read(more: dict[str, Any], missing: tuple[str, ...]) -> None:
+    value = {key: each for key, each in COPY.to_json().items() if key not in missing} | more
+    expected = replace(COPY, reasons=(), comment="") if missing else COPY
+
+    assert parse_copy(value) == expected
 
 
 @pytest.mark.part("memory-file")
@@ -121,9 +185,9 @@ def test_an_expired_copy_is_erased_from_the_file(tmp_path: Path) -> None:
     clock, path = FakeClock(), tmp_path / "memory.db"
 
     async def work() -> None:
-        async with open_sqlite_copies(path, clock) as store:
+        async with open_sqlite_copies(path, 3, clock) as store:
             await store.put(COPY)
-            clock.at += 3 * DAY
+            clock.at += 4 * DAY
             await store.put(other(1, answer="another"))
 
     asyncio.run(work())
@@ -146,7 +210,8 @@ def test_an_item_of_a_copy_has_no_owner_and_its_own_expiry() -> None:
         paths = {request.path for request in fake.requests if "/colls/" in request.path}
 
     assert item["owner"] == "app:copies"
-    assert item["ttl"] == 3 * DAY
+    assert item["expires"] % DAY == 0  # a time would lead to the line of the log
+    assert 3 * DAY < item["ttl"] <= 4 * DAY
     assert all(path.startswith("/dbs/chat/colls/feedback/") for path in paths)
 
 
@@ -157,13 +222,13 @@ def test_a_copy_is_put_and_deleted_once_after_a_lost_response(applied: bool) -> 
 
         async def work() -> None:
             async with open_cosmos_copies(fake, None) as store:
-                fake.fail(RESET, applied=applied)
+                fake.fail(RESET, applied=applied, kind="Upsert")
                 await store.put(COPY)
                 assert list(await store.all()) == [COPY]
                 fake.fail(RESET, applied=applied, after=1)
                 assert await store.delete(COPY.id) is True
                 assert list(await store.all()) == []
-                fake.fail(RESET, times=2)
+                fake.fail(RESET, times=2, kind="Upsert")
                 with pytest.raises(errors.Unavailable):
                     await store.put(COPY)
 
@@ -178,7 +243,7 @@ def copies() -> Copies:
 @pytest.fixture
 def desk(tmp_path: Path, copies: Copies) -> Iterator[Desk]:
     with sqlite_memory(tmp_path) as memory:
-        yield make_desk(memory, configs=(CopiesConfig(copies),))
+        yield make_desk(memory, configs=(CopiesConfig(copies, accepts_new=True),))
 
 
 def delete(desk: Desk, id: str, headers: Any = ANNA) -> BufferedReply:
@@ -217,7 +282,6 @@ def test_feedback_without_consent_deletes_the_copy(desk: Desk, copies: Copies) -
 
     assert desk.rate(id, rating="up").status == 204
     assert list(copies.kept) == [other_copy]
-    assert desk.stored()[0]["copy"] == ""
 
 
 def test_repeated_consent_replaces_the_copy(desk: Desk, copies: Copies) -> None:
@@ -257,19 +321,86 @@ def test_only_the_owner_of_an_answer_copies_it(desk: Desk, copies: Copies) -> No
     assert copies.kept == {}
 
 
-@pytest.mark.parametrize("at", ["put", "delete"])
-def test_feedback_is_repeated_after_a_failure(desk: Desk, copies: Copies, at: str) -> None:
+@pytest.mark.parametrize("keeps", [True, False])
+def test_feedback_is_repeated_after_a_failure(desk: Desk, copies: Copies, keeps: bool) -> None:
     id = desk.answer(1)
-    if at == "delete":
+    if not keeps:
         desk.rate(id, keep_copy=True)
     copies.failing = True
-    assert desk.rate(id, keep_copy=at == "put").status == 503
-    known = desk.stored()[0]["copy"]
+    assert desk.rate(id, keep_copy=keeps).status == 503
     copies.failing = False
 
-    assert known  # the answer has the id of every copy that may be there
-    assert desk.rate(id, keep_copy=at == "put").status == (200 if at == "put" else 204)
-    assert list(copies.kept) == ([known] if at == "put" else [])
+    assert desk.rate(id, keep_copy=keeps).status == (200 if keeps else 204)
+    assert len(copies.kept) == keeps
+
+
+def test_feedback_at_once_leaves_no_copy_that_a_later_one_cannot_delete(
+    desk: Desk, copies: Copies
+) -> None:
+    id = desk.answer(1)
+    bodies: list[dict[str, Any]] = [
+        {"keep_copy": True},
+        {},
+        {"keep_copy": True, "comment": "No."},
+        {"rating": "up"},
+    ] * 5
+
+    async def rate_all() -> None:
+        base = {"request_id": id, "rating": "down"}
+        requests = [call("/feedback", {**base, **body}, ANNA) for body in bodies]
+        await asyncio.gather(*(handle_call(desk.app, each) for each in requests))
+
+    asyncio.run(rate_all())
+    assert len(copies.kept) <= 1
+    assert desk.rate(id).status == 204
+    assert copies.kept == {}
+
+
+def test_consent_that_is_withdrawn_meanwhile_keeps_no_copy(desk: Desk, copies: Copies) -> None:
+    id = desk.answer(1)
+
+    async def withdraw() -> None:
+        (interaction,) = await list_interactions()
+        await desk.memory.interactions.rate("anna", interaction.id, '{"keep_copy": false}')
+
+    async def list_interactions() -> Any:
+        (conversation,) = await desk.memory.conversations.list("anna", PageRequest())
+        return await desk.memory.interactions.list("anna", conversation.id, PageRequest())
+
+    copies.meanwhile = withdraw
+    desk.rate(id, keep_copy=True)
+
+    assert copies.kept == {}
+
+
+def test_consent_can_be_withdrawn_where_the_store_is_full(tmp_path: Path) -> None:
+    copies = Copies()
+    with sqlite_memory(tmp_path, max_bytes=2200) as memory:
+        desk = make_desk(memory, configs=(CopiesConfig(copies, accepts_new=True),))
+        id = desk.answer(1)
+        desk.rate(id, comment="x" * 1500, keep_copy=True)
+        assert len(copies.kept) == 1
+        assert desk.rate(id, comment="still full").status == 400
+
+    assert copies.kept == {}
+
+
+def test_copies_that_were_kept_can_be_deleted_when_they_are_switched_off(
+    desk: Desk, copies: Copies
+) -> None:
+    first, second, third = (desk.answer(number) for number in (1, 2, 3))
+    desk.rate(first, keep_copy=True)
+    other_copy = desk.rate(second, keep_copy=True).json["copy_id"]
+    desk.app = replace(desk.app, configs=(CopiesConfig(copies),))
+
+    assert desk.rate(third, keep_copy=True).status == 501
+    assert desk.rate(first, rating="up").status == 204
+    assert list(copies.kept) == [other_copy]
+    assert delete(desk, other_copy).status == 204
+    get = desk.send(call("/feedback", [b""], ANNA, method="GET"))
+    assert (get.json["copies"], get.json["copy_days"]) == (False, None)
+    copies.failing = True  # nothing is sent where there was no copy
+    assert desk.rate(third).status == 204
 
 
 def test_a_deployment_without_copies_says_so(tmp_path: Path) -> None:
@@ -295,7 +426,9 @@ def test_settings_switch_copies_on(tmp_path: Path) -> None:
     store = app.config(CopiesConfig).copies
     assert isinstance(store, sqlite.SqliteCopies)
     assert (store.days, isinstance(store.file, MemoryFile)) == (7, True)
-    assert build(read_settings(settings)).config(CopiesConfig).copies is None
+    assert app.config(CopiesConfig).accepts_new is True
+    assert build(read_settings(settings)).config(CopiesConfig).accepts_new is False
+    assert build(read_settings(LAPTOP)).config(CopiesConfig).copies is None
 
 
 def test_copies_without_a_store_are_refused_at_the_start() -> None:
@@ -310,3 +443,10 @@ def test_settings_choose_the_container_in_cosmos_db() -> None:
             read_settings({**LAPTOP, "AZURE_COSMOS_ENDPOINT": fake.url, "FEEDBACK_COPIES": "on"})
         )
         assert isinstance(app.config(CopiesConfig).copies, cosmos.CosmosCopies)
+
+
+@pytest.mark.part("cosmos")
+def test_conversations_are_not_in_the_container_of_copies() -> None:
+    settings = {"AZURE_COSMOS_ENDPOINT": "https://a.example", "AZURE_COSMOS_CONTAINER": "feedback"}
+    with pytest.raises(SettingsError, match="AZURE_COSMOS_CONTAINER must not be feedback"):
+        build(read_settings({**LAPTOP, **settings}))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shared.domain import errors
-from shared.memory.base import Interaction, Interactions
+from shared.memory.base import Interaction, Interactions, Memory
 from shared.protocols.opensearch.routes import ROUTES as OPENSEARCH
 from tests.support.calls import ANNA, BEN, JSON, ask, call, local_service
 from tests.support.fakes import FailingInteractions, make_rag
@@ -56,7 +56,8 @@ class UnreadInteractions(FailingInteractions):
 
 
 def feedback(comment: str = "", *reasons: str, rating: str = "down") -> dict[str, Any]:
-    return {"rating": rating, "reasons": list(reasons), "comment": comment}
+    texts = {"rating": rating, "reasons": list(reasons), "comment": comment}
+    return {**texts, "keep_copy": False}
 
 
 @pytest.mark.parametrize(("route", "body"), STORING)
@@ -158,6 +159,38 @@ def test_a_full_store_takes_ratings_alone_by_the_log(tmp_path: Path) -> None:
         assert (refused.status, "delete some" in refused.json["error"]) == (400, True)
         assert desk.rate(id, rating="up").status == 204
         assert desk.stored() == [feedback("x" * 1000)]
+
+
+@pytest.mark.parametrize("text", ["no JSON", "[1]", "null"])
+def test_feedback_of_an_unknown_form_is_replaced(desk: Desk, text: str) -> None:
+    id = desk.answer(1)
+    (interaction,) = desk.interactions("anna")
+    asyncio.run(desk.memory.interactions.rate("anna", interaction.id, text))
+
+    assert desk.rate(id, rating="up").status == 204
+    assert desk.stored() == [feedback(rating="up")]
+
+
+class DeletingInteractions(FailingInteractions):
+    """Interactions of a memory whose conversation is deleted before feedback is stored."""
+
+    def __init__(self, memory: Memory) -> None:
+        super().__init__(memory.interactions, errors.NotFound())
+        self.rate, self.memory = self.delete_and_rate, memory
+
+    async def delete_and_rate(self, owner: str, interaction: str, feedback: str) -> None:
+        turn = await self.inner.get(owner, interaction)
+        await self.memory.conversations.delete(owner, turn.conversation)
+        await self.inner.rate(owner, interaction, feedback)
+
+
+@pytest.mark.parametrize(("fields", "status"), [({}, 204), ({"comment": "No."}, 404)])
+def test_a_conversation_may_be_deleted_meanwhile(desk: Desk, fields: Any, status: int) -> None:
+    id = desk.answer(1)
+    memory = replace(desk.memory, interactions=DeletingInteractions(desk.memory))
+    desk.app = replace(desk.app, memory=memory)
+
+    assert desk.rate(id, **fields).status == status
 
 
 def test_a_failing_store_is_an_error_after_the_log_line(

@@ -26,7 +26,7 @@ from shared.memory.base import (
     Turn,
 )
 from shared.memory.sqlite.connection import map_errors
-from shared.memory.sqlite.store import open_memory
+from shared.memory.sqlite.store import OWNED_BYTES, UNEXPIRED_BYTES, open_memory
 from tests.support.servers import ROOT
 from tests.support.stores import FakeClock, sqlite_memory
 
@@ -404,6 +404,16 @@ def test_an_answer_in_a_file_of_version_3_can_be_rated(tmp_path: Path) -> None:
 
     with sqlite_memory(tmp_path, max_bytes=2000) as memory:
         asyncio.run(work(memory))
+
+
+def test_the_sum_of_bytes_is_read_from_the_index_alone(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    run(path, lambda memory: memory.ready())
+    with closing(sqlite3.connect(path)) as connection:
+        for query, values in ((OWNED_BYTES, ("anna",)), (UNEXPIRED_BYTES, ("anna", 0.0))):
+            plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall()
+            steps = [step[-1] for step in plan]
+            assert any("USING INDEX interaction_size" in step for step in steps), steps
 
 
 def test_expired_turns_do_not_count_for_the_limit(tmp_path: Path) -> None:

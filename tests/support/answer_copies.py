@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from shared.domain import errors
@@ -30,9 +31,13 @@ class Copies:
 
     def __init__(self, days: float | None = 90) -> None:
         self.days, self.kept, self.failing = days, dict[str, AnswerCopy](), False
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None  # called before a copy is put
 
     async def put(self, copy: AnswerCopy) -> None:
         self.check()
+        await asyncio.sleep(0.001)
+        if self.meanwhile:
+            await self.meanwhile()
         self.kept[copy.id] = copy
 
     async def delete(self, id: str) -> bool:

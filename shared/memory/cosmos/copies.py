@@ -5,11 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from azure.core.credentials_async import AsyncTokenCredential
 
 from shared.memory.base import Clock
-from shared.memory.copies import AnswerCopy, parse_copy
+from shared.memory.copies import (
+    MAX_COPIES,
+    AnswerCopy,
+    TooManyCopies,
+    copy_expiry,
+    parse_copy,
+)
 from shared.memory.cosmos import items
 from shared.memory.cosmos.items import ContainerLocation, CosmosContainer
 
@@ -37,12 +44,18 @@ class CosmosCopies:
 
     container: CosmosContainer
     days: float | None
+    max_copies: int = MAX_COPIES
 
     async def put(self, copy: AnswerCopy) -> None:
+        """Store a copy. Count and write are separate requests: concurrent calls can exceed both."""
         async with self.container.copies() as partition:
-            expires = partition.now() + self.days * 86400 if self.days else None
-            values = {"sort": copy.day, "content": copy.to_json()}
-            await partition.upsert(partition.new_item(COPY, copy.id, expires, **values))
+            earlier = await partition.read_unexpired(copy.id)
+            if earlier is None and await partition.count(COPY) >= self.max_copies:
+                raise TooManyCopies(self.max_copies)
+            new = copy_expiry(partition.now(), self.days)
+            expires = earlier.get("expires") if earlier else new
+            item = partition.new_item(COPY, copy.id, expires, content=copy.to_json())
+            await partition.upsert(item)
 
     async def delete(self, id: str) -> bool:
         """Delete a copy. Its existence is read before: the response of a delete may be lost."""
@@ -55,8 +68,8 @@ class CosmosCopies:
     async def all(self) -> Sequence[AnswerCopy]:
         async with self.container.copies() as partition:
             rows = await partition.query(items.SELECT_ALL, COPY)
-            rows = [row for row in rows if partition.is_unexpired(row)]
-            return [parse_copy(row["content"]) for row in sorted(rows, key=items.sort_key)]
+            copies = [parse_copy(row["content"]) for row in rows if partition.is_unexpired(row)]
+            return sorted(copies, key=attrgetter("day"))
 
     async def close(self) -> None:
         await self.container.close()

@@ -159,17 +159,18 @@ class Partition:
         rows = await self.query(query, conversation, start=page.start, size=page.size)
         return [item for item in rows if self.is_unexpired(item)]
 
-    async def find_interaction(self, request: str) -> Item:
-        """Return the newest item with the answer to a request. Raises NotFound."""
+    async def find_interactions(self, request: str) -> list[Item]:
+        """Return the items with answers to a request, the newest first.
+
+        Their conversations may be gone.
+        """
         rows = await self.query(SELECT_ANSWERS, CONVERSATION, request=request) if request else []
         items = [item for item in rows if self.is_unexpired(item)]
-        if not items:
-            raise base.answer_not_found(request)
-        return max(items, key=sort_key)
+        return sorted(items, key=sort_key, reverse=True)
 
-    async def count_conversations(self) -> int:
-        """Return the number of the owner's conversations: the sum over the response's pages."""
-        return sum(await self.query(SELECT_COUNT, CONVERSATION))
+    async def count(self, conversation: str) -> int:
+        """Return the number of items of a type: the sum over the response's pages."""
+        return sum(await self.query(SELECT_COUNT, conversation))
 
     async def check_bytes(self, limit: int | None) -> None:
         """Raise TooManyBytes if the owner's interactions have as many as the limit allows."""

@@ -65,7 +65,7 @@ class CosmosConversations:
         """
         new, limit = self.ids.next(), self.retention.max_conversations
         async with self.container.owner(owner) as partition:
-            if limit is not None and await partition.count_conversations() >= limit:
+            if limit is not None and await partition.count(items.CONVERSATION) >= limit:
                 raise base.TooManyConversations(limit)
             await partition.check_bytes(self.retention.max_bytes)
             expires = self.retention.expiry(new.created)
@@ -147,10 +147,10 @@ class CosmosInteractions:
     async def find(self, owner: str, request: str) -> base.Interaction:
         """Return the newest answer to a request, if its conversation exists."""
         async with self.container.owner(owner) as partition:
-            item = await partition.find_interaction(request)
-            if not await partition.read(item["conversation"]):
-                raise base.answer_not_found(request)
-            return items.to_interaction(item)
+            for item in await partition.find_interactions(request):
+                if await partition.read(item["conversation"]):
+                    return items.to_interaction(item)
+            raise base.answer_not_found(request)
 
     async def list(
         self, owner: str, conversation: str, page: base.PageRequest, newest_first: bool = True

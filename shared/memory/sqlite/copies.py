@@ -8,16 +8,22 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from shared.memory.base import Clock
-from shared.memory.copies import AnswerCopy, parse_copy
+from shared.memory.copies import (
+    MAX_COPIES,
+    AnswerCopy,
+    TooManyCopies,
+    copy_expiry,
+    parse_copy,
+)
 from shared.memory.sqlite.connection import MemoryFile
 
 TABLE = """CREATE TABLE IF NOT EXISTS answer_copy (
     id TEXT PRIMARY KEY, expires REAL, content TEXT NOT NULL
 )"""
-UNEXPIRED = "(expires IS NULL OR expires > ?)"
+PUT = """INSERT INTO answer_copy VALUES (?, ?, ?)
+    ON CONFLICT (id) DO UPDATE SET content = excluded.content"""
 
 
 def open_copies(
@@ -33,34 +39,37 @@ class SqliteCopies:
 
     file: MemoryFile
     days: float | None
+    max_copies: int = MAX_COPIES
 
     async def put(self, copy: AnswerCopy) -> None:
-        """Store a copy, and delete the expired ones."""
-        now = self.file.now()
-        expires = now + self.days * 86400 if self.days else None
-        row = (copy.id, expires, json.dumps(copy.to_json(), ensure_ascii=False))
+        await self._delete_expired()
+        content = json.dumps(copy.to_json(), ensure_ascii=False)
+        row = (copy.id, copy_expiry(self.file.now(), self.days), content)
 
         def work(connection: sqlite3.Connection) -> None:
             self.file.check_space()
-            connection.execute(TABLE)
-            connection.execute("INSERT OR REPLACE INTO answer_copy VALUES (?, ?, ?)", row)
+            connection.execute("BEGIN IMMEDIATE")  # no other is stored after the count
+            others = "SELECT count(*) FROM answer_copy WHERE id <> ?"
+            (count,) = connection.execute(others, (copy.id,)).fetchone()
+            if count >= self.max_copies:
+                raise TooManyCopies(self.max_copies)
+            connection.execute(PUT, row)
 
         await self.file.run(work)
-        await self.file.delete("DELETE FROM answer_copy WHERE expires <= ?", (now,))
 
     async def delete(self, id: str) -> bool:
-        await self.file.change(TABLE, ())
-        statement = f"DELETE FROM answer_copy WHERE id = ? AND {UNEXPIRED}"
-        return await self.file.delete(statement, (id, self.file.now())) > 0
+        await self._delete_expired()
+        return await self.file.delete("DELETE FROM answer_copy WHERE id = ?", (id,)) > 0
 
     async def all(self) -> Sequence[AnswerCopy]:
-        def work(connection: sqlite3.Connection) -> list[Any]:
-            connection.execute(TABLE)
-            query = f"SELECT content FROM answer_copy WHERE {UNEXPIRED} ORDER BY rowid"
-            return connection.execute(query, (self.file.now(),)).fetchall()
-
-        rows = await self.file.run(work)
+        await self._delete_expired()
+        rows = await self.file.fetch("SELECT content FROM answer_copy ORDER BY rowid")
         return [parse_copy(json.loads(content)) for (content,) in rows]
+
+    async def _delete_expired(self) -> None:
+        """Delete the expired copies; create the table first, if it is missing."""
+        await self.file.change(TABLE, ())
+        await self.file.delete("DELETE FROM answer_copy WHERE expires <= ?", (self.file.now(),))
 
     async def close(self) -> None:
         await self.file.close()

@@ -16,6 +16,8 @@ EXPIRED_BATCH_SIZE = 100  # expired conversations that are deleted with each new
 # A condition: of an owner, and not expired.
 UNEXPIRED = "c.owner = ? AND (c.expires IS NULL OR c.expires > ?)"
 CONVERSATIONS = f"SELECT c.id, c.name, c.created FROM conversation c WHERE {UNEXPIRED}"
+COLUMNS = """id, owner, conversation, created, input, prompt_template, response, origin,
+    additional_info, parent, details, request, feedback"""
 INTERACTIONS = """SELECT i.id, i.conversation, i.created,
     i.input, i.prompt_template, i.response, i.origin, i.additional_info, i.parent, i.details,
     i.request, i.feedback FROM interaction i"""
@@ -123,8 +125,9 @@ class SqliteInteractions:
         new = id or self.ids.next()
         row = (new.id, owner, conversation, new.created, *astuple(turn))
         # One statement: the conversation cannot be deleted meanwhile.
-        statement = f"""INSERT INTO interaction SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
-            FROM conversation c WHERE {UNEXPIRED} AND c.id = ?"""
+        statement = f"""INSERT INTO interaction ({COLUMNS})
+            SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM conversation c
+            WHERE {UNEXPIRED} AND c.id = ?"""
         values = (*row, owner, self.file.now(), conversation)
         if not await self._write(owner, statement, values):
             raise base.conversation_not_found(conversation)
@@ -138,8 +141,7 @@ class SqliteInteractions:
         return _to_interaction(rows[0])
 
     async def find(self, owner: str, request: str) -> base.Interaction:
-        query = f"""{UNEXPIRED_INTERACTIONS} AND i.owner = c.owner AND i.request = ?
-            ORDER BY i.id DESC LIMIT 1"""
+        query = f"{UNEXPIRED_INTERACTIONS} AND i.request = ? ORDER BY i.id DESC LIMIT 1"
         rows = await self.file.fetch(query, (owner, self.file.now(), request))
         if not request or not rows:
             raise base.answer_not_found(request)

@@ -1,22 +1,23 @@
 """Copies of rated questions and answers, kept with the user's consent. They name nobody.
 
-The stored answer remembers the id of its copy, so that feedback without consent deletes it. The id
-is written before the copy, and removed after it: a crash leaves no copy without an id.
+The id of a copy follows from the answer's: every feedback on it knows the id, also after a crash or
+beside another one. The switch decides on new copies; earlier ones can always be deleted.
 """
 
 from __future__ import annotations
 
 import re
-import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 
 from shared.domain.errors import NotFound, Unsupported
 from shared.http.call import JSON, Json, Reply
 from shared.memory.copies import AnswerCopies, AnswerCopy
 from shared.protocols import context_json
 from shared.protocols.exchange import Exchange, Route
-from shared.protocols.feedback.rating import StoredAnswer, find_answer
+from shared.protocols.feedback.rating import RatedAnswer, parse_feedback
 from shared.protocols.feedback.request import FeedbackFields
 from shared.protocols.openapi.operation import Operation
 
@@ -27,42 +28,52 @@ NO_COPIES = "This deployment keeps no copies of answers (FEEDBACK_COPIES)."
 class CopiesConfig:
     """Where the deployment keeps copies."""
 
-    copies: AnswerCopies | None = None  # None: it keeps none
+    copies: AnswerCopies | None = None  # None: it has no store
+    accepts_new: bool = False
+
+    @property
+    def open(self) -> AnswerCopies | None:
+        """The store, if it takes new copies."""
+        return self.copies if self.accepts_new else None
 
 
 def describe_copies(exchange: Exchange) -> Json:
     """Describe whether copies are kept, and for how many days: None is no limit."""
-    copies = exchange.app.config(CopiesConfig).copies
+    copies = exchange.app.config(CopiesConfig).open
     return {"copies": copies is not None, "copy_days": copies.days if copies else None}
 
 
-def _get_copies(exchange: Exchange) -> AnswerCopies:
-    """Return the store of copies. Raises Unsupported."""
-    copies = exchange.app.config(CopiesConfig).copies
-    if copies is None:
+def copy_id(answer: RatedAnswer) -> str:
+    """Return the id of the answer's copy: nobody guesses it, since both ids have random digits."""
+    ids = f"{answer.owner}\0{answer.interaction.conversation}\0{answer.interaction.id}"
+    return sha256(f"copy\0{ids}".encode()).hexdigest()[:32]
+
+
+async def delete_earlier_copy(
+    exchange: Exchange, answer: RatedAnswer | None, fields: FeedbackFields
+) -> None:
+    """Delete the copy of an answer whose feedback has no consent. Raises ChatErrors."""
+    config = exchange.app.config(CopiesConfig)
+    if answer is None or fields.keep_copy or config.copies is None:
+        return
+    if config.accepts_new or parse_feedback(answer.interaction).get("keep_copy"):
+        await config.copies.delete(copy_id(answer))
+
+
+def check_consent(exchange: Exchange, fields: FeedbackFields) -> None:
+    """Raise Unsupported if a copy is wanted and none are kept."""
+    if fields.keep_copy and exchange.app.config(CopiesConfig).open is None:
         raise Unsupported(NO_COPIES)
-    return copies
 
 
-async def update_copy(exchange: Exchange, fields: FeedbackFields) -> str | None:
-    """Store or delete the copy of a rated answer. Returns the id of the copy. Raises ChatErrors."""
-    if not fields.keep_copy and exchange.app.config(CopiesConfig).copies is None:
+async def store_copy(
+    exchange: Exchange, answer: RatedAnswer | None, fields: FeedbackFields
+) -> str | None:
+    """Store the copy of an answer whose feedback has consent. Returns its id. Raises ChatErrors."""
+    copies = exchange.app.config(CopiesConfig).open
+    if answer is None or not fields.keep_copy or copies is None:
         return None
-    copies = _get_copies(exchange)
-    answer = await find_answer(exchange, fields)
-    if answer is None:
-        return None
-    if fields.keep_copy:
-        return await _store_copy(copies, answer, fields)
-    if id := answer.feedback.get("copy"):
-        await copies.delete(id)
-        await answer.rate({**answer.feedback, "copy": ""})
-    return None
-
-
-async def _store_copy(copies: AnswerCopies, answer: StoredAnswer, fields: FeedbackFields) -> str:
-    id, turn = answer.feedback.get("copy") or secrets.token_hex(16), answer.interaction.turn
-    await answer.rate({**answer.feedback, "copy": id})
+    turn, id = answer.interaction.turn, copy_id(answer)
     await copies.put(
         AnswerCopy(
             id=id,
@@ -74,12 +85,19 @@ async def _store_copy(copies: AnswerCopies, answer: StoredAnswer, fields: Feedba
             comment=fields.comment,
         )
     )
+    with suppress(NotFound):  # its conversation is deleted: the copy stays
+        interactions = answer.memory.interactions
+        newest = await interactions.get(answer.owner, answer.interaction.id)
+        if not parse_feedback(newest).get("keep_copy"):  # withdrawn meanwhile
+            await copies.delete(id)
     return id
 
 
 async def delete_copy(exchange: Exchange) -> Reply:
     """Delete a copy by its id, which only its user has seen. Raises ChatErrors."""
-    id, copies = exchange.call.path, _get_copies(exchange)
+    id, copies = exchange.call.path, exchange.app.config(CopiesConfig).copies
+    if copies is None:
+        raise Unsupported(NO_COPIES)
     if not re.fullmatch("[0-9a-f]{32}", id) or not await exchange.wait_for(copies.delete(id)):
         raise NotFound("There is no copy of an answer with this id.")
     return Reply(204, JSON, b"", exchange.headers)

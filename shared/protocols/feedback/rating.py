@@ -11,28 +11,17 @@ from shared.memory.base import Interaction, LimitReached, Memory
 from shared.protocols.exchange import Exchange
 from shared.protocols.feedback.request import FeedbackFields
 
-STORED_FIELDS = {"rating", "reasons", "comment"}
+STORED_FIELDS = {"rating", "reasons", "comment", "keep_copy"}
 NO_STORE = "This deployment stores no conversations, and so no comments: only ratings and reasons."
 
 
 @dataclass(frozen=True, slots=True)
-class StoredAnswer:
+class RatedAnswer:
     """The stored answer that feedback is about, with its store."""
 
     memory: Memory
     owner: str
     interaction: Interaction
-
-    @property
-    def feedback(self) -> dict[str, Any]:
-        """The stored feedback; empty if there is none."""
-        text = self.interaction.turn.feedback
-        return dict(json.loads(text)) if text else {}
-
-    async def rate(self, feedback: dict[str, Any]) -> None:
-        """Store feedback in place of the earlier one. Raises NotFound, LimitReached."""
-        text = json.dumps(feedback, ensure_ascii=False)
-        await self.memory.interactions.rate(self.owner, self.interaction.id, text)
 
 
 def stores_comments(exchange: Exchange) -> bool:
@@ -41,7 +30,16 @@ def stores_comments(exchange: Exchange) -> bool:
     return app.memory is not None and app.access.find_owner(headers) is not None
 
 
-async def find_answer(exchange: Exchange, fields: FeedbackFields) -> StoredAnswer | None:
+def parse_feedback(interaction: Interaction) -> dict[str, Any]:
+    """Parse the stored feedback; empty if there is none."""
+    try:
+        value = json.loads(interaction.turn.feedback)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+async def find_answer(exchange: Exchange, fields: FeedbackFields) -> RatedAnswer | None:
     """Return the caller's stored answer, or None: a rating is logged without one.
 
     Raises Unsupported, Unauthorized, NotFound if the feedback is more than a rating.
@@ -60,16 +58,16 @@ async def find_answer(exchange: Exchange, fields: FeedbackFields) -> StoredAnswe
         if fields.needs_store:
             raise
         return None
-    return StoredAnswer(memory, owner, interaction)
+    return RatedAnswer(memory, owner, interaction)
 
 
-async def store_feedback(exchange: Exchange, fields: FeedbackFields) -> None:
-    """Store feedback with its answer. Raises ChatErrors."""
-    answer = await find_answer(exchange, fields)
+async def store_feedback(answer: RatedAnswer | None, fields: FeedbackFields) -> None:
+    """Store feedback with its answer, in place of the earlier one. Raises ChatErrors."""
     if answer is None:
         return
+    text = json.dumps(fields.model_dump(include=STORED_FIELDS), ensure_ascii=False)
     try:
-        await answer.rate({**answer.feedback, **fields.model_dump(include=STORED_FIELDS)})
+        await answer.memory.interactions.rate(answer.owner, answer.interaction.id, text)
     except (NotFound, LimitReached):  # deleted meanwhile; or the owner's store is full
         if fields.needs_store:
             raise

@@ -8,8 +8,14 @@ from shared.http.body import read_body, require_object, validate
 from shared.http.call import JSON, Reply
 from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Route
-from shared.protocols.feedback.copies import COPY_ROUTE, describe_copies, update_copy
-from shared.protocols.feedback.rating import store_feedback, stores_comments
+from shared.protocols.feedback.copies import (
+    COPY_ROUTE,
+    check_consent,
+    delete_earlier_copy,
+    describe_copies,
+    store_copy,
+)
+from shared.protocols.feedback.rating import find_answer, store_feedback, stores_comments
 from shared.protocols.feedback.request import FeedbackFields
 from shared.protocols.openapi.operation import WITH_BODY, Operation
 
@@ -24,10 +30,15 @@ async def feedback(exchange: Exchange) -> Reply:
         )
     body = await read_body(exchange.call, exchange.app.limits, forms=False)
     fields = validate(FeedbackFields, require_object(body.json))
+    check_consent(exchange, fields)
     log_feedback(exchange, fields)
     reply = Reply(204, JSON, b"", exchange.headers)
-    await exchange.wait_for(store_feedback(exchange, fields))
-    if copy := await exchange.wait_for(update_copy(exchange, fields)):
+    answer = await exchange.wait_for(find_answer(exchange, fields))
+    try:
+        await exchange.wait_for(store_feedback(answer, fields))
+    finally:  # consent is withdrawn also where the store is full
+        await exchange.wait_for(delete_earlier_copy(exchange, answer, fields))
+    if copy := await exchange.wait_for(store_copy(exchange, answer, fields)):
         reply = exchange.json_reply({"copy_id": copy})
     return reply
 
@@ -53,13 +64,18 @@ ROUTES = (
             "GET": Operation(
                 tag="App",
                 summary="Say what is kept of feedback",
+                description="`comments` and `copies` are true or false, `copy_days` is a number "
+                "or null.",
                 error=context_json.ERROR_SCHEMA,
             ),
             "POST": Operation(
                 tag="App",
                 summary="Say whether an answer helped",
                 request=FeedbackFields,
-                statuses={200: "It is stored, with a copy.", 204: "It is stored, or in the log."},
+                statuses={
+                    200: "It is in the log and stored. `copy_id` is the id of the copy.",
+                    204: "It is in the log, and stored if the answer is.",
+                },
                 errors=(*WITH_BODY, 404, 429, 501),
                 error=context_json.ERROR_SCHEMA,
             ),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evals import feedback
-from evals.feedback import COPY, to_question, update_questions
+from evals.feedback import make_questions, to_question
 from evals.questions import Question, read_questions
 from shared.bootstrap.local_settings import UsageError
 from shared.memory.copies import AnswerCopy
@@ -30,63 +30,36 @@ SAME = replace(BAD, id="c" * 32, reasons=("unsupported",), comment="No source.")
 
 
 def test_a_bad_rating_becomes_a_question_whose_expectations_are_open() -> None:
-    update = update_questions((), [BAD, replace(OTHER, rating="up"), replace(OTHER, question=" ")])
+    others = [replace(OTHER, rating="up"), replace(OTHER, question=" ")]
 
-    assert update.questions == (
+    assert make_questions([BAD, *others]) == (
         Question(
             question="How many days?",
             tags=("feedback", "incorrect", "incomplete"),
-            note=f"Copy {BAD.id}, 2026-11-26.\nComment: It is 30.\nAnswer: 20 days.\nOr so.",
+            note=f"Copy {BAD.id}, 2026-11-26\nComment: It is 30.\nAnswer: 20 days.\nOr so.",
         ),
     )
-    assert (update.added, update.removed, update.without_copy) == (1, 0, ())
 
 
 def test_copies_of_one_question_are_one_question() -> None:
-    (question,) = update_questions((), [BAD, SAME]).questions
+    (question,) = make_questions([BAD, SAME])
 
     assert question.tags == ("feedback", "incorrect", "incomplete", "unsupported")
-    assert COPY.findall(question.note or "") == [BAD.id, SAME.id]
+    assert question.note == f"{to_question(BAD).note}\n{to_question(SAME).note}"
 
 
-def test_a_second_run_adds_what_is_new_and_keeps_edits() -> None:
-    edited = to_question(BAD).model_copy(update={"facts": (("30 days",),)})
-    update = update_questions([edited], [BAD, OTHER])
+def test_questions_of_another_file_are_left_out() -> None:
+    own = Question(question="How many days?", facts=(("30 days",),))
 
-    assert update.questions == (edited, to_question(OTHER))
-    assert update.added == 1
-    assert update_questions(update.questions, [BAD, OTHER]).added == 0
-
-
-def test_a_new_copy_of_an_edited_question_is_noted_in_it() -> None:
-    edited = to_question(BAD).model_copy(update={"facts": (("30 days",),)})
-    update = update_questions([edited], [BAD, SAME])
-
-    (question,) = update.questions
-    assert question.facts == (("30 days",),)
-    assert COPY.findall(question.note or "") == [BAD.id, SAME.id]
-    assert update.added == 0
-
-
-def test_a_question_goes_with_its_copy_unless_it_was_edited() -> None:
-    edited = to_question(OTHER).model_copy(update={"answerable": False})
-    own = Question(question="My own?")
-    update = update_questions([to_question(BAD), edited, own], [])
-
-    assert set(update.questions) == {edited, own}
-    assert (update.removed, update.without_copy) == (1, ("Which plan?",))
-
-
-def test_a_question_stays_while_one_of_its_copies_is_there() -> None:
-    (both,) = update_questions((), [BAD, SAME]).questions
-
-    assert update_questions([both], [SAME]).questions == (both,)
+    assert make_questions([BAD, OTHER, SAME], [own]) == (to_question(OTHER),)
 
 
 @pytest.fixture
 def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespace:
     monkeypatch.setenv("MEMORY_FILE", str(tmp_path / "memory.db"))
-    return argparse.Namespace(output=tmp_path / "evals" / "feedback.jsonl", cosmos=None)
+    return argparse.Namespace(
+        output=tmp_path / "evals" / "feedback.jsonl", cosmos=None, overwrite=False, compare=None
+    )
 
 
 @pytest.mark.part("memory-file")
@@ -100,15 +73,41 @@ def test_the_command_reads_the_copies_of_the_app(
         await store.close()
 
     assert feedback.main(options) == 0
-    assert "There is no copy of an answer" in capsys.readouterr().out
+    assert "There is no new copy of an answer" in capsys.readouterr().out
     assert not options.output.exists()
     asyncio.run(put(BAD, OTHER))
     assert feedback.main(options) == 0
     printed = capsys.readouterr().out
 
     assert read_questions(options.output) == (to_question(BAD), to_question(OTHER))
-    assert f"2 questions in {options.output}, 2 of them new." in printed
+    assert f"2 questions in {options.output}." in printed
     assert f"make eval QUESTIONS={options.output}" in printed
+
+
+@pytest.mark.part("memory-file")
+def test_an_existing_file_is_replaced_only_if_asked(
+    options: argparse.Namespace, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.jsonl"
+    own.write_text('{"question": "Mine?"}\n')
+    options.output.parent.mkdir()
+    options.output.write_text('{"question": "Edited?"}\n')
+    with pytest.raises(UsageError, match=r"Move the questions that you have worked on"):
+        feedback.main(options)
+    assert options.output.read_text() == '{"question": "Edited?"}\n'
+    options.overwrite, options.compare = True, own
+
+    assert feedback.main(options) == 0
+    assert not options.output.exists()  # the copies are gone, and so is the file
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\r\n", "\x0c", "\x1c"])
+def test_any_line_break_of_a_comment_can_be_read_again(character: str, tmp_path: Path) -> None:
+    copy = replace(BAD, comment=f"one{character}two", answer=f"a{character}b")
+    path = tmp_path / "feedback.jsonl"
+    feedback.write(path, make_questions([copy]))
+
+    assert read_questions(path) == (to_question(copy),)
 
 
 def test_without_a_store_the_command_says_what_to_set(

@@ -1,4 +1,4 @@
-// The form below an answer that did not help: what was wrong, and with consent a copy.
+// The feedback on an answer: its rating, and what was wrong, and with consent a copy.
 
 import { readFeedbackSetup, sendFeedback } from "./client.js";
 import { makeButton, makeElement, makeItem } from "./elements.js";
@@ -6,85 +6,96 @@ import { translate } from "./text.js";
 
 const REASONS = ["incorrect", "incomplete", "irrelevant", "unsupported"];
 const MAX_COMMENT_LENGTH = 2000; // characters that the app accepts
+const NOTHING = { reasons: [], comment: "", keep_copy: false };
 
-/**
- * Fills `element` with the form of the answer to a request. `isStored`: the app can take a comment;
- * `fail(error)` shows a failure.
- */
-export async function showFeedbackForm(element, { requestId, isStored, fail }) {
-  const send = makeSender(requestId, fail);
-  element.append(makeReasons(send));
-  const setup = isStored ? await readFeedbackSetup().catch(() => ({})) : {};
-  if (setup.comments) element.append(makeCommentForm(setup, send));
-}
+export class Feedback {
+  /** `takesComments`: the answer is stored, and a comment with it. */
+  constructor(turn, takesComments) {
+    Object.assign(this, { turn, takesComments, sent: NOTHING, last: Promise.resolve() });
+  }
 
-/**
- * Returns a function that changes the feedback, and sends all of it: the last one is what counts.
- * It returns the id of the copy, "" without one, or null if that failed.
- */
-function makeSender(requestId, fail) {
-  let feedback = { request_id: requestId, rating: "down", reasons: [] };
-  let last = null;
-  return (change) => {
-    last = Promise.resolve(last).then(async () => {
-      const changed = { ...feedback, ...change(feedback) };
+  /** Rates the answer by a pressed button. A bad rating opens the form. */
+  async rate(button) {
+    const { rating } = button.dataset;
+    if (button.ariaPressed === "true") return; // it is sent
+    if ((await this.#send(() => ({ ...NOTHING, rating }))) === null) return;
+    for (const each of this.turn.element.querySelectorAll(".rate")) {
+      each.ariaPressed = each === button;
+    }
+    const form = this.turn.part(".reasons");
+    form.replaceChildren(form.firstElementChild);
+    form.hidden = rating !== "down";
+    if (!form.hidden) await this.#fill(form);
+  }
+
+  /**
+   * Changes the feedback, and sends all of it: the last one is what counts. Each waits for those
+   * before. Returns the id of the copy, "" without one, or null if that failed.
+   */
+  #send(change) {
+    this.last = this.last.then(async () => {
+      const changed = { ...this.sent, ...change(this.sent) };
       try {
-        const copy = await sendFeedback(changed);
-        feedback = changed;
+        const copy = await sendFeedback({ ...changed, request_id: this.turn.requestId });
+        this.sent = changed;
+        this.turn.part(".error").hidden = true;
         return copy;
       } catch (failure) {
-        fail(failure);
+        this.turn.fail(failure);
         return null;
       }
     });
-    return last;
-  };
-}
+    return this.last;
+  }
 
-function makeReasons(send) {
-  const list = makeElement("ul", { className: "choices" });
-  const items = REASONS.map((reason) => {
+  async #fill(form) {
+    const reasons = makeElement("ul", { className: "choices" });
+    reasons.append(...REASONS.map((reason) => makeItem(this.#makeReason(reason))));
+    form.append(reasons);
+    const setup = this.takesComments ? await readFeedbackSetup().catch(() => ({})) : {};
+    // Another rating may have emptied the form meanwhile.
+    if (setup.comments && reasons.isConnected) form.append(this.#makeCommentForm(setup));
+  }
+
+  #makeReason(reason) {
     const button = makeButton({ textContent: translate(reason), ariaPressed: false }, async () => {
       if (button.ariaPressed === "true") return; // it is sent
-      const sent = await send(({ reasons }) => ({ reasons: [...new Set([...reasons, reason])] }));
-      if (sent !== null) button.ariaPressed = true;
+      const add = ({ reasons }) => ({ reasons: [...new Set([...reasons, reason])] });
+      if ((await this.#send(add)) !== null) button.ariaPressed = true;
     });
-    return makeItem(button);
-  });
-  list.append(...items);
-  return list;
-}
+    return button;
+  }
 
-function makeCommentForm({ copies, copy_days: days }, send) {
-  const form = makeElement("form", { className: "comment" });
-  const comment = makeElement("textarea", { rows: 2, maxLength: MAX_COMMENT_LENGTH, dir: "auto" });
-  comment.placeholder = comment.ariaLabel = translate("comment");
-  const consent = makeElement("input", { type: "checkbox" });
-  const label = makeElement("label", { hidden: !copies });
-  const time = days ? translate("forDays", { days }) : translate("withoutEnd");
-  label.append(consent, makeElement("span", { textContent: translate("keepCopy", { time }) }));
-  const button = makeElement("button", { textContent: translate("send") });
-  const status = makeElement("p", { role: "status" });
-  form.append(comment, label, button, status);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    button.disabled = true;
-    const fields = { comment: comment.value, keep_copy: consent.checked };
-    const copy = await send(() => fields);
-    button.disabled = false;
-    if (copy !== null) showCopy(status, copy, () => (consent.checked = false), send);
-  });
-  return form;
-}
+  #makeCommentForm({ copies, copy_days: days }) {
+    const form = makeElement("form", { className: "comment" });
+    const comment = makeElement("textarea", { rows: 2, maxLength: MAX_COMMENT_LENGTH, dir: "auto" });
+    comment.placeholder = comment.ariaLabel = translate("comment");
+    const consent = makeElement("input", { type: "checkbox" });
+    const label = makeElement("label", { hidden: !copies });
+    const time = days ? translate("forDays", { days }) : translate("withoutEnd");
+    label.append(consent, makeElement("span", { textContent: translate("keepCopy", { time }) }));
+    const status = makeElement("p", { role: "status" });
+    form.append(comment, label, makeElement("button", { textContent: translate("send") }), status);
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      const fields = { comment: comment.value, keep_copy: consent.checked };
+      const copy = await this.#send(() => fields);
+      if (copy !== null) this.#thank(status, copy, consent);
+    });
+    return form;
+  }
 
-/** Thanks, and says how to delete the copy: by the button now, by its id later. */
-function showCopy(status, copy, withdraw, send) {
-  status.textContent = translate(copy ? "copyKept" : "feedbackSent", { id: copy });
-  if (!copy) return;
-  const button = makeButton({ className: "quiet", textContent: translate("deleteCopy") }, async () => {
-    if ((await send(() => ({ keep_copy: false }))) === null) return;
-    withdraw();
-    status.textContent = translate("copyDeleted");
-  });
-  status.append(" ", button);
+  /** Thanks, and says how to delete the copy: by the button now, by its id later. */
+  #thank(status, copy, consent) {
+    status.textContent = translate(copy ? "copyKept" : "feedbackSent", { id: copy });
+    if (!copy) return;
+    const properties = { className: "quiet", textContent: translate("deleteCopy") };
+    const button = makeButton(properties, async () => {
+      if ((await this.#send(() => ({ keep_copy: false }))) === null) return;
+      consent.checked = false;
+      consent.focus(); // the button goes
+      status.textContent = translate("copyDeleted");
+    });
+    status.append(" ", button);
+  }
 }

@@ -1,7 +1,7 @@
 // One question and its answer, as they are shown.
 
 import { AnswerView } from "./answer.js";
-import { hasRoute, ROUTES, sendFeedback } from "./client.js";
+import { hasRoute, RequestError, ROUTES } from "./client.js";
 import { copyText } from "./clipboard.js";
 import { makeButton, makeElement, makeItem, showDone } from "./elements.js";
 import { showFailure } from "./errors.js";
@@ -202,27 +202,14 @@ export class Turn {
 
   /** Rates the answer; one of a stored conversation has no id of its request. */
   async #rate(pressed) {
-    const { rating } = pressed.dataset;
-    try {
-      await sendFeedback({ request_id: this.requestId, rating });
-      if (rating === "down") await this.#showForm();
-    } catch (failure) {
-      this.fail(failure);
-      return;
-    }
-    for (const button of this.element.querySelectorAll(".rate")) {
-      button.setAttribute("aria-pressed", button === pressed);
-    }
-    this.part(".reasons").hidden = rating !== "down";
-  }
-
-  async #showForm() {
-    const { showFeedbackForm } = await import("./feedback.js");
-    const form = this.part(".reasons");
-    form.replaceChildren(form.firstElementChild);
-    const isStored = this.isStored && !["stopped", "failed"].includes(this.ended);
-    const fail = (failure) => this.fail(failure);
-    await showFeedbackForm(form, { requestId: this.requestId, isStored, fail });
+    const isComplete = !["stopped", "failed"].includes(this.ended);
+    this.feedback ??= import("./feedback.js").then(
+      ({ Feedback }) => new Feedback(this, this.isStored && isComplete),
+    );
+    const feedback = await this.feedback.catch(() => null);
+    if (feedback) return feedback.rate(pressed);
+    this.feedback = null; // the next press loads it again
+    this.fail(new RequestError("offline"));
   }
 
   /** Opens the source of a clicked link in the answer. */
