@@ -29,7 +29,7 @@ OUTPUT = RUNS / "feedback.jsonl"
 TAG = "feedback"
 NO_COPIES = (
     "There is no new copy of an answer that was rated as not helpful. Users agree to one below an "
-    "answer, where FEEDBACK_COPIES is on (docs/feedback.md)."
+    "answer, where FEEDBACK_COPIES is on (docs/answer-copies.md)."
 )
 EXISTS = (
     "{path} exists. Move the questions that you have worked on to a file of your own; then add "

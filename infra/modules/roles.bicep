@@ -158,7 +158,7 @@ resource appKeepsConversations 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAss
   }
 }
 
-// Their readers get a role of their own: docs/feedback.md.
+// Their readers get a role of their own: docs/answer-copies.md.
 resource appKeepsCopies 'Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments@2024-11-15' = if (!empty(cosmosCopies)) {
   parent: cosmos
   dependsOn: [appKeepsConversations] // an account takes one change at a time

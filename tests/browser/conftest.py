@@ -50,7 +50,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The app with the model that executes commands, with a memory and answer copies."""
     folder = tmp_path_factory.mktemp("stored")
     memory = {"MEMORY_FILE": str(folder / "memory.db"), "MEMORY_DAYS": "30"}
-    settings = {**COMMAND_MODEL, **memory, "FEEDBACK_COPIES": "on"}
+    settings = {**COMMAND_MODEL, **memory}
+    settings["FEEDBACK_COPIES"] = "on"
     with run_server(KIND, folder, settings) as server:
         yield server
 

@@ -46,6 +46,7 @@ def test_a_comment_is_sent_by_keyboard_alone(page: Page, stored: Server) -> None
     expect(form.get_by_role("button", name="Delete the copy")).to_be_hidden()
 
 
+@pytest.mark.part("feedback-copies")
 def test_a_copy_needs_consent_and_can_be_deleted(page: Page, stored: Server) -> None:
     form = open_form(page, stored)
     consent = form.get_by_role("checkbox", name="for 30 days, without my name")
@@ -60,6 +61,7 @@ def test_a_copy_needs_consent_and_can_be_deleted(page: Page, stored: Server) -> 
     assert delete_copy(page, stored, id) == 404
 
 
+@pytest.mark.part("feedback-copies")
 def test_a_later_reason_keeps_the_comment_and_the_copy(page: Page, stored: Server) -> None:
     form = open_form(page, stored)
     form.get_by_role("checkbox").check()
@@ -72,6 +74,7 @@ def test_a_later_reason_keeps_the_comment_and_the_copy(page: Page, stored: Serve
     assert delete_copy(page, stored, id) == 204
 
 
+@pytest.mark.part("feedback-copies")
 def test_a_good_rating_deletes_the_copy(page: Page, stored: Server) -> None:
     form = open_form(page, stored)
     form.get_by_role("checkbox").check()
@@ -110,6 +113,7 @@ def test_a_comment_that_cannot_be_sent_stays(page: Page, stored: Server) -> None
     expect(page.get_by_role("alert")).to_be_hidden()
 
 
+@pytest.mark.part("feedback-copies")
 def test_a_second_press_changes_nothing(page: Page, stored: Server) -> None:
     form = open_form(page, stored)
     form.get_by_role("checkbox").check()
@@ -133,6 +137,7 @@ def test_a_double_click_opens_one_form(page: Page, stored: Server) -> None:
     assert form.get_by_role("textbox").count() == form.get_by_role("list").count() == 1
 
 
+@pytest.mark.part("feedback-copies")
 def test_the_last_of_two_ratings_at_once_counts(page: Page, stored: Server) -> None:
     form = open_form(page, stored)
     form.get_by_role("checkbox").check()
@@ -170,6 +175,7 @@ def test_reasons_do_not_wait_for_the_comment(page: Page, stored: Server) -> None
     expect(page.get_by_role("button", name="Not helpful")).to_have_attribute("aria-pressed", "true")
 
 
+@pytest.mark.part("feedback-copies")
 def test_the_focus_stays_in_the_form(page: Page, stored: Server) -> None:
     form = open_form(page, stored)
     form.get_by_role("checkbox").check()

@@ -21,6 +21,7 @@ from shared.protocols.feedback.rating import RatedAnswer, parse_feedback
 from shared.protocols.feedback.request import FeedbackFields
 from shared.protocols.openapi.operation import Operation
 
+COPY_STORED = "It is in the log and stored. `copy_id` is the id of the copy."
 NO_COPIES = "This deployment keeps no copies of answers (FEEDBACK_COPIES)."
 
 

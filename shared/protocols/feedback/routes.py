@@ -10,6 +10,7 @@ from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Route
 from shared.protocols.feedback.copies import (
     COPY_ROUTE,
+    COPY_STORED,
     check_consent,
     delete_earlier_copy,
     describe_copies,
@@ -34,10 +35,10 @@ async def feedback(exchange: Exchange) -> Reply:
     log_feedback(exchange, fields)
     reply = Reply(204, JSON, b"", exchange.headers)
     answer = await exchange.wait_for(find_answer(exchange, fields))
-    try:
-        await exchange.wait_for(store_feedback(answer, fields))
-    finally:  # consent is withdrawn also where the store is full
-        await exchange.wait_for(delete_earlier_copy(exchange, answer, fields))
+    refused = await exchange.wait_for(store_feedback(answer, fields))
+    await exchange.wait_for(delete_earlier_copy(exchange, answer, fields))  # also where refused
+    if refused:
+        raise refused
     if copy := await exchange.wait_for(store_copy(exchange, answer, fields)):
         reply = exchange.json_reply({"copy_id": copy})
     return reply
@@ -64,8 +65,7 @@ ROUTES = (
             "GET": Operation(
                 tag="App",
                 summary="Say what is kept of feedback",
-                description="`comments` and `copies` are true or false, `copy_days` is a number "
-                "or null.",
+                description="`comments`: whether they are stored.",
                 error=context_json.ERROR_SCHEMA,
             ),
             "POST": Operation(
@@ -73,7 +73,7 @@ ROUTES = (
                 summary="Say whether an answer helped",
                 request=FeedbackFields,
                 statuses={
-                    200: "It is in the log and stored. `copy_id` is the id of the copy.",
+                    200: COPY_STORED,
                     204: "It is in the log, and stored if the answer is.",
                 },
                 errors=(*WITH_BODY, 404, 429, 501),
