@@ -165,6 +165,9 @@ PAGE_ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f.:]+\])(?::\d{1,5})?"
 CROSS_SITE_MESSAGE = (
     "A page of another origin sent this request. {hint} its origin to ALLOWED_ORIGINS."
 )
+SESSION_COOKIE = "AppServiceAuthSession"  # of the platform's sign-in; its parts have a number
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+OWN_SITE = ("same-origin", "none")  # values of Sec-Fetch-Site; none: a person, not a page
 LAPTOP_HINT, HINT = "Open the page from localhost, or add", "Add"
 
 
@@ -177,10 +180,11 @@ def origin_of(url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CrossOriginPolicy:
-    """Rejects requests of other sites' pages: on a laptop to all routes, elsewhere to some.
+    """Rejects requests of other sites' pages: on a laptop all, elsewhere those that use a session.
 
     There is no sign-in on a laptop, and any page can make a browser send forms and image requests
     to localhost, or any request through DNS rebinding. So no rule compares `Origin` with `Host`.
+    Elsewhere a browser adds the cookie of the sign-in to forms of any page.
     """
 
     # On a laptop loopback and the forwarded ports of a codespace are allowed, too.
@@ -190,11 +194,12 @@ class CrossOriginPolicy:
     on_laptop: bool = field(default=False, kw_only=True)
 
     def check(self, method: str, headers: Mapping[str, str]) -> None:
-        """Raise Forbidden for a cross-site request to any route of an app on a laptop.
+        """Raise Forbidden for a request that another site's page must not send.
 
-        Elsewhere a key or a sign-in protects the routes. `headers` have lower-case names.
+        `headers` have lower-case names.
         """
         if not self.on_laptop:
+            self._check_session(method, headers)
             return
         self.check_origin(headers)
         # Links are allowed: no other site can read the response to a navigation.
@@ -202,6 +207,19 @@ class CrossOriginPolicy:
         cross_site = headers.get("sec-fetch-site") == "cross-site"
         if cross_site and not navigation and "origin" not in headers:
             raise self._forbidden()
+
+    def _check_session(self, method: str, headers: Mapping[str, str]) -> None:
+        """Raise Forbidden for a request that may change something by the cookie of the sign-in.
+
+        The app's own page has any domain that leads here, so the browser says what is its own. One
+        that does not say so, before 2023, needs an allowed `Origin`.
+        """
+        if method in SAFE_METHODS or SESSION_COOKIE not in headers.get("cookie", ""):
+            return
+        if headers.get("sec-fetch-site") not in OWN_SITE:
+            origin = headers.get("origin", "")
+            if not self._is_allowed(origin.lower()):
+                raise self._forbidden()
 
     def check_origin(self, headers: Mapping[str, str]) -> None:
         """Raise Forbidden for an `Origin` that is not allowed; a request without one may pass."""

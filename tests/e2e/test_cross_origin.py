@@ -330,3 +330,20 @@ def test_dev_server_sends_cors_headers_to_allowed_origins(tmp_path: Path) -> Non
     assert (good.status_code, bad.status_code) == (200, 403)
     assert good.headers["access-control-allow-origin"] == "https://a.example"
     assert "access-control-allow-origin" not in bad.headers
+
+
+@pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-origin", 200)])
+def test_a_form_of_another_site_cannot_use_a_session(site: str, status: int) -> None:
+    in_azure = {"WEBSITE_AUTH_ENABLED": "True", "WEBSITE_INSTANCE_ID": "a", "CALLERS": "signed-in"}
+    service = build(read_settings({**SAMPLES, **in_azure}))
+    part = b'--b\r\nContent-Disposition: form-data; name="json"\r\n\r\n'
+    form = part + json.dumps(QUESTION).encode() + b"\r\n--b--\r\n"
+    headers = {
+        "content-type": "multipart/form-data; boundary=b",
+        "cookie": "AppServiceAuthSession=ey",
+        "origin": EVIL if status == 403 else "https://chat.example.com",
+        "sec-fetch-site": site,
+        "x-ms-client-principal-id": "anna",
+    }
+
+    assert ask(call("/chat", form, headers), service).status == status

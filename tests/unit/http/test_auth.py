@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -198,6 +199,35 @@ def test_other_sites_can_link_to_a_laptop_and_send_it_nothing() -> None:
     assert not is_refused(LAPTOP, "GET", sec_fetch_site="same-origin", sec_fetch_mode="cors")
     assert not is_refused(LAPTOP, sec_fetch_site="cross-site", origin="https://a.example")
     assert not is_refused(CLOUD, "POST", **link)
+
+
+SESSION = "ARRAffinity=1; AppServiceAuthSession=ey"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_a_session_serves_the_pages_of_the_app_alone(method: str) -> None:
+    refused = partial(is_refused, CLOUD, method, cookie=SESSION)
+
+    assert not refused(sec_fetch_site="same-origin", origin="https://own.domain.example")
+    assert not refused(sec_fetch_site="none")
+    assert not refused(origin="https://A.example")
+    assert not refused(sec_fetch_site="cross-site", origin="https://a.example")
+    assert refused(sec_fetch_site="cross-site", origin="https://b.example")
+    assert refused(sec_fetch_site="same-site", origin="https://b.example")
+    assert refused(sec_fetch_site="cross-site", origin="null")
+    assert refused(sec_fetch_site="cross-site")
+    assert refused(origin="https://b.example")
+    assert refused()
+    assert is_refused(CLOUD, method, cookie="AppServiceAuthSession1=part", origin="null")
+
+
+def test_requests_without_a_session_or_a_change_pass() -> None:
+    other = {"origin": "https://b.example", "sec_fetch_site": "cross-site"}
+
+    assert not is_refused(CLOUD, "POST", **other)
+    assert not is_refused(CLOUD, "POST", cookie="ARRAffinity=1", **other)
+    for method in ("GET", "HEAD", "OPTIONS"):
+        assert not is_refused(CLOUD, method, cookie=SESSION, **other)
 
 
 @pytest.mark.parametrize(
