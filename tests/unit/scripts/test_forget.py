@@ -1,0 +1,80 @@
+"""All that is stored of a user is deleted by one command, and nothing of others."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from scripts.forget import main
+from shared.memory.base import Memory, PageRequest, Turn
+from shared.memory.sqlite.store import open_memory
+
+pytestmark = pytest.mark.part("memory-file")
+
+
+async def fill(memory: Memory) -> None:
+    for owner, count in (("anna", 230), ("ben", 2)):
+        for number in range(count):
+            conversation = await memory.conversations.create(owner, f"{owner} {number}")
+        await memory.interactions.add(owner, conversation.id, Turn(f"secret of {owner}"))
+    await memory.close()
+
+
+async def names(memory: Memory, owner: str) -> list[str]:
+    page = await memory.conversations.list(owner, PageRequest(0, 1000))
+    await memory.close()
+    return [each.name for each in page]
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "memory.db"
+    asyncio.run(fill(open_memory(path)))
+    monkeypatch.setenv("MEMORY_FILE", str(path))
+    return path
+
+
+def test_a_user_is_forgotten_and_others_stay(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["anna", "--yes"]) == 0
+    assert "230 conversations of anna are deleted." in capsys.readouterr().out
+
+    assert asyncio.run(names(open_memory(path), "anna")) == []
+    assert asyncio.run(names(open_memory(path), "ben")) == ["ben 1", "ben 0"]
+    content = b"".join(each.read_bytes() for each in path.parent.glob("memory.db*"))
+    assert b"secret of anna" not in content
+    assert b"secret of ben" in content
+
+
+def test_without_yes_conversations_are_counted(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["anna"]) == 0
+    printed = capsys.readouterr().out
+
+    assert "230 conversations of anna are stored." in printed
+    assert "--yes" in printed
+    assert len(asyncio.run(names(open_memory(path), "anna"))) == 230
+
+
+def test_without_a_store_the_command_says_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEMORY_FILE", "")
+
+    assert main(["anna", "--yes"]) == 2
+    assert "set MEMORY_FILE" in capsys.readouterr().err
+
+
+def test_a_failure_says_that_the_command_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign = tmp_path / "other.db"
+    foreign.write_text("no database" * 100)
+    monkeypatch.setenv("MEMORY_FILE", str(foreign))
+
+    assert main(["anna", "--yes"]) == 1
+    assert "run the command again" in capsys.readouterr().err
