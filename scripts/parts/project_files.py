@@ -96,8 +96,11 @@ def _without_targets(text: str, tree: Tree, removal: Removal) -> str:
     targets = re.findall(TARGET.format(name=r"([^\s:#=]+)"), text)
     recipes = {name: re.search(TARGET.format(name=re.escape(name)), text) for name in targets}
     for name, match in recipes.items():
-        runs = re.findall(r"-m (?:pytest )?([\w./]+)", match[0] if match else "")
-        if (modules | gone).intersection(runs):
+        runs = re.findall(r"-m (?:pytest )?([\w./]+)(?: (\w+))?", match[0] if match else "")
+        # `-m evals draft` runs a module of `evals` whose name begins with that of the command.
+        commands = tuple(f"{module}.{command}" for module, command in runs if command)
+        gone_commands = [each for each in modules if each.startswith(commands)]
+        if gone_commands or (modules | gone).intersection(module for module, _ in runs):
             text = _without_target(text, name)
             removal.phrases.add(f"make {name}")
     for file in [path for path in removal.paths if path.startswith("requirements")]:

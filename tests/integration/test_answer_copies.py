@@ -267,6 +267,13 @@ def test_consent_copies_the_question_and_the_answer(desk: Desk, copies: Copies) 
     assert "anna" not in json.dumps(copy.to_json())
 
 
+def test_consent_is_true_or_false(desk: Desk, copies: Copies) -> None:
+    refused = desk.rate(desk.answer(1), keep_copy="yes")
+
+    assert (refused.status, copies.kept) == (400, {})
+    assert refused.json["error"].startswith("keep_copy: must be")
+
+
 def test_without_consent_nothing_is_copied(desk: Desk, copies: Copies) -> None:
     id = desk.answer(1)
     for fields in ({}, {"comment": "No."}, {"keep_copy": False}):

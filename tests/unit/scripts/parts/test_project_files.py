@@ -85,6 +85,23 @@ def test_lines_of_a_part_are_removed(tree: Tree, name: str) -> None:
         json.loads(AFTER[name])
 
 
+def test_target_goes_with_the_command_that_it_runs() -> None:
+    recipes = {
+        name: f"eval-{name}:\n\t@python -m evals {name} $(ARGS)\n\n" for name in ("draft", "run")
+    }
+    tree = {
+        "Makefile": ".PHONY: help eval-draft eval-run\n\n" + "".join(recipes.values()),
+        "evals/__main__.py": "",
+        "evals/runner.py": "",
+        "evals/drafts/command.py": "",
+    }
+    removal = Removal(Catalog(parts={"evals": PART}), ("evals",), ("evals",))
+    removal.delete(tree, ["evals/drafts/command.py"])
+    remove_elsewhere(tree, removal)
+
+    assert tree["Makefile"] == ".PHONY: help eval-run\n\n" + recipes["run"]
+
+
 def test_comments_lose_the_sentences_that_mention() -> None:
     text = "# One. AOG\n# is two.\na = 1 # AOG\nb = '#AOG' # three\n\n# AOG.\n# More of it.\nc\n"
     rest = remove_from_comments(text, "#", lambda text: "AOG" in text)
