@@ -117,7 +117,7 @@ eval: $(VENV)/.eval ## measure the answers (QUESTIONS=file TARGET=url RUN=name B
 eval-questions: $(VENV)/.eval ## draft questions about your documents by your model (ARGS="--count 50")
 	@$(BIN)/python -m evals draft $(if $(QUESTIONS),--compare "$(QUESTIONS)") $(ARGS)
 
-eval-feedback: $(VENV)/.eval ## make questions of answers that users rated as not helpful (QUESTIONS=file: others COSMOS=url: of the app in Azure)
+eval-feedback: $(VENV)/.eval ## make questions of answers that users rated as not helpful (QUESTIONS=file: leave out its questions; COSMOS=url: the app in Azure)
 	@$(BIN)/python -m evals feedback $(if $(QUESTIONS),--compare "$(QUESTIONS)") \
 		$(if $(COSMOS),--cosmos "$(COSMOS)") $(ARGS)
 

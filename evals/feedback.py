@@ -32,9 +32,11 @@ NO_COPIES = (
     "answer, where FEEDBACK_COPIES is on (docs/answer-copies.md)."
 )
 EXISTS = (
-    "{path} exists. Move the questions that you have worked on to a file of your own; then add "
-    "QUESTIONS=FILE, which leaves them out, and ARGS=--overwrite."
+    "{path} exists. Move the questions that you have worked on to a file of your own. Then run the "
+    "command again with --overwrite, and with --compare FILE, which leaves those out "
+    "(make eval-feedback QUESTIONS=FILE ARGS=--overwrite)."
 )
+SAME_FILE = "--compare must name another file than --output, which is written anew."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +56,8 @@ def main(options: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     quiet_libraries()
     others = read_questions(options.compare) if options.compare else ()
+    if options.compare and options.compare.resolve() == options.output.resolve():
+        raise UsageError(SAME_FILE)
     if options.output.exists() and not options.overwrite:
         raise UsageError(EXISTS.format(path=options.output))
     environment = read_environment(os.environ)
@@ -67,6 +71,8 @@ def main(options: argparse.Namespace) -> int:
         print(describe(error), file=sys.stderr)
         return 1
     questions = make_questions(copies, others)
+    if options.output.exists() and not questions:
+        print(f"{options.output} is removed.")
     write(options.output, questions)
     for line in describe_file(options.output, questions):
         print(line)
@@ -124,7 +130,7 @@ def describe_file(path: Path, questions: Sequence[Question]) -> Iterator[str]:
     if not questions:
         yield NO_COPIES
         return
-    yield f"{len(questions)} questions in {path}."
+    yield f"Questions in {path}: {len(questions)}."
     yield "Say what was expected (citations, facts, reference), then use them:"
     yield f"    make eval QUESTIONS={path}"
 
@@ -137,5 +143,7 @@ def write(path: Path, questions: Sequence[Question]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [question.model_dump_json(exclude_defaults=True) + "\n" for question in questions]
     new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    new.touch(mode=0o600)  # what users wrote is private
     new.write_text("".join(lines), "utf-8")
     new.replace(path)

@@ -211,15 +211,15 @@ class CrossOriginPolicy:
     def _check_session(self, method: str, headers: Mapping[str, str]) -> None:
         """Raise Forbidden for a request that may change something by the cookie of the sign-in.
 
-        The app's own page has any domain that leads here, so the browser says what is its own. One
-        that does not say so, before 2023, needs an allowed `Origin`.
+        The page may have any domain, so the app relies on the browser's `Sec-Fetch-Site`. Browsers
+        from before April 2023 do not send it, and need an allowed `Origin`.
         """
         if method in SAFE_METHODS or SESSION_COOKIE not in headers.get("cookie", ""):
             return
-        if headers.get("sec-fetch-site") not in OWN_SITE:
-            origin = headers.get("origin", "")
-            if not self._is_allowed(origin.lower()):
-                raise self._forbidden()
+        # `*` allows pages to call, not to use the session of their visitors.
+        allowed, origin = self.allowed_origins - {ANY_ORIGIN}, headers.get("origin", "").lower()
+        if headers.get("sec-fetch-site") not in OWN_SITE and origin not in allowed:
+            raise self._forbidden()
 
     def check_origin(self, headers: Mapping[str, str]) -> None:
         """Raise Forbidden for an `Origin` that is not allowed; a request without one may pass."""

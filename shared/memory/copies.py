@@ -1,6 +1,6 @@
 """The seam of answer copies: rated questions and answers, kept with their users' consent.
 
-A copy has no owner. Whoever has its id, which is random, may delete it.
+A copy has no owner. Whoever has its id, which nobody can guess, may delete it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def parse_copy(value: Mapping[str, Any]) -> AnswerCopy:
 def copy_expiry(now: float, days: float | None) -> float | None:
     """Return when a copy expires, in Unix seconds: at the end of a day, UTC; None for never.
 
-    A time would lead to the line of the log.
+    An exact time would show which line of the log belongs to it.
     """
     return (now // DAY_SECONDS + 1 + ceil(days)) * DAY_SECONDS if days else None
 
@@ -52,8 +52,8 @@ class TooManyCopies(LimitReached):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"This deployment has the maximum of {limit:,} copies of answers: send the "
-            "feedback without keep_copy."
+            f"This deployment has {limit:,} copies of answers, and keeps no more. Send the "
+            "feedback without a copy."
         )
 
 

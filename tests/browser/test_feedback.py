@@ -175,6 +175,36 @@ def test_reasons_do_not_wait_for_the_comment(page: Page, stored: Server) -> None
     expect(page.get_by_role("button", name="Not helpful")).to_have_attribute("aria-pressed", "true")
 
 
+def test_a_form_is_not_sent_under_another_rating(page: Page, stored: Server) -> None:
+    form = open_form(page, stored)
+    form.get_by_role("checkbox").check()
+    sent: list[str] = []
+
+    def delay_rating(route: Route) -> None:
+        sent.append((route.request.post_data_json or {})["rating"])
+        page.wait_for_timeout(300)
+        route.continue_()
+
+    page.route("**/feedback", delay_rating)
+    page.get_by_role("button", name="Helpful", exact=True).click()
+    form.get_by_role("button", name="Send").click()
+    expect(form).to_be_hidden()
+    page.wait_for_timeout(300)
+
+    assert sent == ["up"]
+
+
+def test_a_rating_keeps_the_error_of_a_broken_answer(page: Page, stored: Server) -> None:
+    page.goto(stored.url)
+    page.get_by_label("Ask a question").fill("say so far; fail with outage")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("broke off")
+    page.get_by_role("button", name="Not helpful").click()
+    expect(page.get_by_role("group", name="What was wrong?")).to_be_visible()
+
+    expect(page.get_by_role("alert")).to_contain_text("broke off")
+
+
 @pytest.mark.part("feedback-copies")
 def test_the_focus_stays_in_the_form(page: Page, stored: Server) -> None:
     form = open_form(page, stored)

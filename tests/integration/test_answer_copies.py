@@ -162,7 +162,7 @@ def test_the_number_of_copies_is_limited(run: Any) -> None:
         store = replace(opened, max_copies=2)
         await store.put(other(1))
         await store.put(other(2))
-        with pytest.raises(TooManyCopies, match="send the feedback without keep_copy"):
+        with pytest.raises(TooManyCopies, match="Send the feedback without a copy"):
             await store.put(other(3))
         await store.put(other(2, rating="up"))
         assert await store.delete(other(1).id) is True
@@ -210,9 +210,22 @@ def test_an_item_of_a_copy_has_no_owner_and_its_own_expiry() -> None:
         paths = {request.path for request in fake.requests if "/colls/" in request.path}
 
     assert item["owner"] == "app:copies"
+    assert all(path.startswith("/dbs/chat/colls/feedback/") for path in paths)
     assert item["expires"] % DAY == 0  # a time would lead to the line of the log
     assert 3 * DAY < item["ttl"] <= 4 * DAY
-    assert all(path.startswith("/dbs/chat/colls/feedback/") for path in paths)
+
+
+@pytest.mark.part("cosmos")
+def test_the_longest_retention_is_a_time_to_live_of_the_service() -> None:
+    clock = FakeClock(20_000 * DAY + 1)
+    with run_cosmos(now=clock) as fake:
+
+        async def work() -> None:
+            async with open_cosmos_copies(fake, 24855) as store:
+                await store.put(COPY)
+
+        asyncio.run(work())
+        assert [item["ttl"] for item in fake.items] == [2**31 - 1]
 
 
 @pytest.mark.part("cosmos")
@@ -390,6 +403,36 @@ def test_consent_can_be_withdrawn_where_the_store_is_full(tmp_path: Path) -> Non
         assert desk.rate(id, comment="still full").status == 400
 
     assert copies.kept == {}
+
+
+def test_a_withdrawal_that_failed_can_be_repeated_when_copies_are_switched_off(
+    desk: Desk, copies: Copies
+) -> None:
+    id = desk.answer(1)
+    desk.rate(id, keep_copy=True)
+    desk.app = replace(desk.app, configs=(CopiesConfig(copies),))
+    copies.failing = True
+    assert desk.rate(id).status == 503
+    copies.failing = False
+
+    assert desk.rate(id).status == 204
+    assert copies.kept == {}
+
+
+@pytest.mark.part("cosmos")
+def test_a_container_that_was_never_made_has_no_copies(tmp_path: Path) -> None:
+    with run_cosmos(exists=False) as fake, sqlite_memory(tmp_path) as memory:
+
+        async def delete_one(accepts_new: bool) -> int:
+            async with open_cosmos_copies(fake, 90) as store:
+                config = CopiesConfig(store, accepts_new)
+                app = make_desk(memory, configs=(config,)).app
+                route = "/feedback/copies/{id}"
+                request = call(route, [b""], ANNA, method="DELETE", path="0" * 32)
+                return (await handle_call(app, request)).status
+
+        assert asyncio.run(delete_one(accepts_new=False)) == 404
+        assert asyncio.run(delete_one(accepts_new=True)) == 503
 
 
 def test_copies_that_were_kept_can_be_deleted_when_they_are_switched_off(

@@ -47,7 +47,10 @@ class CosmosCopies:
     max_copies: int = MAX_COPIES
 
     async def put(self, copy: AnswerCopy) -> None:
-        """Store a copy. Count and write are separate requests: concurrent calls can exceed both."""
+        """Store a copy.
+
+        Count and write are separate requests: concurrent calls can exceed the limit.
+        """
         async with self.container.copies() as partition:
             earlier = await partition.read_unexpired(copy.id)
             if earlier is None and await partition.count(COPY) >= self.max_copies:
@@ -69,7 +72,7 @@ class CosmosCopies:
         async with self.container.copies() as partition:
             rows = await partition.query(items.SELECT_ALL, COPY)
             copies = [parse_copy(row["content"]) for row in rows if partition.is_unexpired(row)]
-            return sorted(copies, key=attrgetter("day"))
+            return sorted(copies, key=attrgetter("day", "id"))
 
     async def close(self) -> None:
         await self.container.close()

@@ -35,6 +35,7 @@ SELECT_COUNT = "SELECT VALUE COUNT(1) FROM c WHERE c.conversation = @conversatio
 # no `bytes`, and do not count.
 SELECT_BYTES = "SELECT VALUE SUM(c.bytes) FROM c WHERE c.conversation > @conversation"
 SELECT_ANSWERS = "SELECT * FROM c WHERE c.conversation > @conversation AND c.request = @request"
+MAX_TTL = 2**31 - 1  # seconds that the service accepts
 OK, NOT_FOUND, CONFLICT = 200, 404, 409
 sort_key = itemgetter("sort")
 
@@ -193,7 +194,8 @@ class Partition:
         """
         if expires is None:
             return {}
-        return {"expires": expires, "ttl": max(1, ceil(expires) - floor(self.now()))}
+        seconds = max(1, ceil(expires) - floor(self.now()))
+        return {"expires": expires, "ttl": min(seconds, MAX_TTL)}
 
     async def create(self, item: Item, *required: str) -> bool:
         """Create an item. Returns whether the items with the ids `required` exist."""

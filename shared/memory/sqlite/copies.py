@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from shared.memory.base import Clock
@@ -63,8 +64,9 @@ class SqliteCopies:
 
     async def all(self) -> Sequence[AnswerCopy]:
         await self._delete_expired()
-        rows = await self.file.fetch("SELECT content FROM answer_copy ORDER BY rowid")
-        return [parse_copy(json.loads(content)) for (content,) in rows]
+        rows = await self.file.fetch("SELECT content FROM answer_copy")
+        copies = [parse_copy(json.loads(content)) for (content,) in rows]
+        return sorted(copies, key=attrgetter("day", "id"))
 
     async def _delete_expired(self) -> None:
         """Delete the expired copies; create the table first, if it is missing."""

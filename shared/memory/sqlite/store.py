@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from shared.memory import base
@@ -16,11 +16,9 @@ EXPIRED_BATCH_SIZE = 100  # expired conversations that are deleted with each new
 # A condition: of an owner, and not expired.
 UNEXPIRED = "c.owner = ? AND (c.expires IS NULL OR c.expires > ?)"
 CONVERSATIONS = f"SELECT c.id, c.name, c.created FROM conversation c WHERE {UNEXPIRED}"
-COLUMNS = """id, owner, conversation, created, input, prompt_template, response, origin,
-    additional_info, parent, details, request, feedback"""
-INTERACTIONS = """SELECT i.id, i.conversation, i.created,
-    i.input, i.prompt_template, i.response, i.origin, i.additional_info, i.parent, i.details,
-    i.request, i.feedback FROM interaction i"""
+TEXTS = tuple(field.name for field in fields(base.Turn))  # columns of the same names
+INTERACTIONS = f"""SELECT i.id, i.conversation, i.created, {", ".join(f"i.{each}" for each in TEXTS)}
+    FROM interaction i"""
 UNEXPIRED_INTERACTIONS = f"""{INTERACTIONS} JOIN conversation c ON c.id = i.conversation
     WHERE {UNEXPIRED}"""
 # The bytes of an owner's turns: answered by an index alone, also of those that have expired.
@@ -124,9 +122,10 @@ class SqliteInteractions:
     ) -> base.Interaction:
         new = id or self.ids.next()
         row = (new.id, owner, conversation, new.created, *astuple(turn))
+        columns = ("id", "owner", "conversation", "created", *TEXTS)
         # One statement: the conversation cannot be deleted meanwhile.
-        statement = f"""INSERT INTO interaction ({COLUMNS})
-            SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM conversation c
+        statement = f"""INSERT INTO interaction ({", ".join(columns)})
+            SELECT {", ".join("?" * len(columns))} FROM conversation c
             WHERE {UNEXPIRED} AND c.id = ?"""
         values = (*row, owner, self.file.now(), conversation)
         if not await self._write(owner, statement, values):

@@ -1,18 +1,19 @@
 """Copies of rated questions and answers, kept with the user's consent. They name nobody.
 
-The id of a copy follows from the answer's: every feedback on it knows the id, also after a crash or
-beside another one. The switch decides on new copies; earlier ones can always be deleted.
+The id of a copy follows from that of its answer, so that later or concurrent feedback finds it,
+also after a crash. The switch decides on new copies; earlier ones can be deleted without it.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 
-from shared.domain.errors import NotFound, Unsupported
+from shared.domain.errors import Misconfigured, NotFound, Unsupported
 from shared.http.call import JSON, Json, Reply
 from shared.memory.copies import AnswerCopies, AnswerCopy
 from shared.protocols import context_json
@@ -23,6 +24,9 @@ from shared.protocols.openapi.operation import Operation
 
 COPY_STORED = "It is in the log and stored. `copy_id` is the id of the copy."
 NO_COPIES = "This deployment keeps no copies of answers (FEEDBACK_COPIES)."
+
+
+log = logging.getLogger("chat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,19 @@ class CopiesConfig:
     def open(self) -> AnswerCopies | None:
         """The store, if it takes new copies."""
         return self.copies if self.accepts_new else None
+
+    async def delete(self, id: str) -> bool:
+        """Delete a copy. Returns whether it existed. Raises ChatErrors: Unsupported."""
+        if self.copies is None:
+            raise Unsupported(NO_COPIES)
+        try:
+            return await self.copies.delete(id)
+        except Misconfigured as error:
+            if self.accepts_new:
+                raise
+            # The container was never made, or is deleted.
+            log.warning("feedback: the store of copies cannot be used: %s", error.cause)
+            return False
 
 
 def describe_copies(exchange: Exchange) -> Json:
@@ -58,7 +75,7 @@ async def delete_earlier_copy(
     if answer is None or fields.keep_copy or config.copies is None:
         return
     if config.accepts_new or parse_feedback(answer.interaction).get("keep_copy"):
-        await config.copies.delete(copy_id(answer))
+        await config.delete(copy_id(answer))
 
 
 def check_consent(exchange: Exchange, fields: FeedbackFields) -> None:
@@ -89,17 +106,17 @@ async def store_copy(
     with suppress(NotFound):  # its conversation is deleted: the copy stays
         interactions = answer.memory.interactions
         newest = await interactions.get(answer.owner, answer.interaction.id)
-        if not parse_feedback(newest).get("keep_copy"):  # withdrawn meanwhile
+        if not parse_feedback(newest).get("keep_copy"):  # withdrawn at the same time
             await copies.delete(id)
     return id
 
 
 async def delete_copy(exchange: Exchange) -> Reply:
-    """Delete a copy by its id, which only its user has seen. Raises ChatErrors."""
-    id, copies = exchange.call.path, exchange.app.config(CopiesConfig).copies
-    if copies is None:
+    """Delete a copy by its id, which nobody can guess. Raises ChatErrors."""
+    id, config = exchange.call.path, exchange.app.config(CopiesConfig)
+    if config.copies is None:
         raise Unsupported(NO_COPIES)
-    if not re.fullmatch("[0-9a-f]{32}", id) or not await exchange.wait_for(copies.delete(id)):
+    if not re.fullmatch("[0-9a-f]{32}", id) or not await exchange.wait_for(config.delete(id)):
         raise NotFound("There is no copy of an answer with this id.")
     return Reply(204, JSON, b"", exchange.headers)
 

@@ -61,19 +61,13 @@ async def find_answer(exchange: Exchange, fields: FeedbackFields) -> RatedAnswer
     return RatedAnswer(memory, owner, interaction)
 
 
-async def store_feedback(
-    answer: RatedAnswer | None, fields: FeedbackFields
-) -> NotFound | LimitReached | None:
-    """Store feedback with its answer, in place of the earlier one.
-
-    Returns the error of feedback that is more than a rating if the answer is deleted meanwhile, or
-    its owner's store full. Raises other ChatErrors.
-    """
+async def store_feedback(answer: RatedAnswer | None, fields: FeedbackFields) -> None:
+    """Store feedback with its answer, in place of the earlier one. Raises ChatErrors."""
     if answer is None:
-        return None
+        return
     text = json.dumps(fields.model_dump(include=STORED_FIELDS), ensure_ascii=False)
     try:
         await answer.memory.interactions.rate(answer.owner, answer.interaction.id, text)
-    except (NotFound, LimitReached) as error:
-        return error if fields.needs_store else None
-    return None
+    except (NotFound, LimitReached):  # deleted meanwhile; or the owner's store is full
+        if fields.needs_store:
+            raise

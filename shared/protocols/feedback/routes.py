@@ -35,10 +35,11 @@ async def feedback(exchange: Exchange) -> Reply:
     log_feedback(exchange, fields)
     reply = Reply(204, JSON, b"", exchange.headers)
     answer = await exchange.wait_for(find_answer(exchange, fields))
-    refused = await exchange.wait_for(store_feedback(answer, fields))
-    await exchange.wait_for(delete_earlier_copy(exchange, answer, fields))  # also where refused
-    if refused:
-        raise refused
+    # First: a failure leaves the stored consent, and the client repeats the request.
+    await exchange.wait_for(delete_earlier_copy(exchange, answer, fields))
+    await exchange.wait_for(store_feedback(answer, fields))
+    # Again: consent that was sent at the same time may have stored one meanwhile.
+    await exchange.wait_for(delete_earlier_copy(exchange, answer, fields))
     if copy := await exchange.wait_for(store_copy(exchange, answer, fields)):
         reply = exchange.json_reply({"copy_id": copy})
     return reply

@@ -80,13 +80,14 @@ def test_the_command_reads_the_copies_of_the_app(
     printed = capsys.readouterr().out
 
     assert read_questions(options.output) == (to_question(BAD), to_question(OTHER))
-    assert f"2 questions in {options.output}." in printed
+    assert f"Questions in {options.output}: 2." in printed
+    assert options.output.stat().st_mode & 0o777 == 0o600
     assert f"make eval QUESTIONS={options.output}" in printed
 
 
 @pytest.mark.part("memory-file")
 def test_an_existing_file_is_replaced_only_if_asked(
-    options: argparse.Namespace, tmp_path: Path
+    options: argparse.Namespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = tmp_path / "own.jsonl"
     own.write_text('{"question": "Mine?"}\n')
@@ -95,10 +96,15 @@ def test_an_existing_file_is_replaced_only_if_asked(
     with pytest.raises(UsageError, match=r"Move the questions that you have worked on"):
         feedback.main(options)
     assert options.output.read_text() == '{"question": "Edited?"}\n'
-    options.overwrite, options.compare = True, own
+    options.overwrite, options.compare = True, options.output
+    with pytest.raises(UsageError, match="another file"):
+        feedback.main(options)
+    assert options.output.exists()
+    options.compare = own
 
     assert feedback.main(options) == 0
     assert not options.output.exists()  # the copies are gone, and so is the file
+    assert f"{options.output} is removed." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\r\n", "\x0c", "\x1c"])

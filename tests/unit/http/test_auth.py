@@ -219,6 +219,9 @@ def test_a_session_serves_the_pages_of_the_app_alone(method: str) -> None:
     assert refused(origin="https://b.example")
     assert refused()
     assert is_refused(CLOUD, method, cookie="AppServiceAuthSession1=part", origin="null")
+    anyone = CrossOriginPolicy(frozenset({"*"}))
+    assert is_refused(anyone, method, cookie=SESSION, origin="https://b.example")
+    assert is_refused(anyone, method, cookie=SESSION, origin="*")
 
 
 def test_requests_without_a_session_or_a_change_pass() -> None:

@@ -2,6 +2,7 @@
 
 import { readFeedbackSetup, sendFeedback } from "./client.js";
 import { makeButton, makeElement, makeItem } from "./elements.js";
+import { showFailure } from "./errors.js";
 import { translate } from "./text.js";
 
 const REASONS = ["incorrect", "incomplete", "irrelevant", "unsupported"];
@@ -12,6 +13,7 @@ export class Feedback {
   /** `takesComments`: the answer is stored, and a comment with it. */
   constructor(turn, takesComments) {
     Object.assign(this, { turn, takesComments, sent: NOTHING, last: Promise.resolve() });
+    this.error = makeElement("p", { className: "error", role: "alert" });
   }
 
   /** Rates the answer by a pressed button. A bad rating opens the form. */
@@ -30,22 +32,30 @@ export class Feedback {
 
   /**
    * Changes the feedback, and sends all of it: the last one is what counts. Each waits for those
-   * before. Returns the id of the copy, "" without one, or null if that failed.
+   * before. Returns the id of the copy, "" without one, or null if nothing was sent.
    */
-  #send(change) {
+  #send(makeChange) {
     this.last = this.last.then(async () => {
-      const changed = { ...this.sent, ...change(this.sent) };
+      const change = makeChange(this.sent);
+      if (!change) return null;
+      const changed = { ...this.sent, ...change };
       try {
         const copy = await sendFeedback({ ...changed, request_id: this.turn.requestId });
         this.sent = changed;
-        this.turn.part(".error").hidden = true;
+        this.error.remove();
         return copy;
       } catch (failure) {
-        this.turn.fail(failure);
+        this.turn.part(".answer .actions").after(this.error);
+        showFailure(this.error, failure);
         return null;
       }
     });
     return this.last;
+  }
+
+  /** Sends a change of the form, unless another rating has closed it meanwhile. */
+  #sendForm(change) {
+    return this.#send((sent) => (sent.rating === "down" ? change(sent) : null));
   }
 
   async #fill(form) {
@@ -61,7 +71,7 @@ export class Feedback {
     const button = makeButton({ textContent: translate(reason), ariaPressed: false }, async () => {
       if (button.ariaPressed === "true") return; // it is sent
       const add = ({ reasons }) => ({ reasons: [...new Set([...reasons, reason])] });
-      if ((await this.#send(add)) !== null) button.ariaPressed = true;
+      if ((await this.#sendForm(add)) !== null) button.ariaPressed = true;
     });
     return button;
   }
@@ -79,7 +89,7 @@ export class Feedback {
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const fields = { comment: comment.value, keep_copy: consent.checked };
-      const copy = await this.#send(() => fields);
+      const copy = await this.#sendForm(() => fields);
       if (copy !== null) this.#thank(status, copy, consent);
     });
     return form;
@@ -91,7 +101,7 @@ export class Feedback {
     if (!copy) return;
     const properties = { className: "quiet", textContent: translate("deleteCopy") };
     const button = makeButton(properties, async () => {
-      if ((await this.#send(() => ({ keep_copy: false }))) === null) return;
+      if ((await this.#sendForm(() => ({ keep_copy: false }))) === null) return;
       consent.checked = false;
       consent.focus(); // the button goes
       status.textContent = translate("copyDeleted");

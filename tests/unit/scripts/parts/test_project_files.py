@@ -89,7 +89,7 @@ def test_target_goes_with_the_command_that_it_runs() -> None:
     recipes = {
         name: f"eval-{name}:\n\t@python -m evals {name} $(ARGS)\n\n" for name in ("draft", "run")
     }
-    tree = {
+    tree: Tree = {
         "Makefile": ".PHONY: help eval-draft eval-run\n\n" + "".join(recipes.values()),
         "evals/__main__.py": "",
         "evals/runner.py": "",
