@@ -17,7 +17,7 @@ EXPIRED_BATCH_SIZE = 100  # expired conversations that are deleted with each new
 UNEXPIRED = "c.owner = ? AND (c.expires IS NULL OR c.expires > ?)"
 CONVERSATIONS = f"SELECT c.id, c.name, c.created FROM conversation c WHERE {UNEXPIRED}"
 TEXTS = tuple(field.name for field in fields(base.Turn))  # columns of the same names
-INTERACTIONS = f"""SELECT i.id, i.conversation, i.created, {", ".join(f"i.{each}" for each in TEXTS)}
+INTERACTIONS = f"""SELECT i.id, i.conversation, i.created, i.{", i.".join(TEXTS)}
     FROM interaction i"""
 UNEXPIRED_INTERACTIONS = f"""{INTERACTIONS} JOIN conversation c ON c.id = i.conversation
     WHERE {UNEXPIRED}"""

@@ -25,7 +25,6 @@ from shared.protocols.openapi.operation import Operation
 COPY_STORED = "It is in the log and stored. `copy_id` is the id of the copy."
 NO_COPIES = "This deployment keeps no copies of answers (FEEDBACK_COPIES)."
 
-
 log = logging.getLogger("chat")
 
 
