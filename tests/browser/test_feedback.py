@@ -24,7 +24,7 @@ def open_form(page: Page, server: Server) -> Locator:
 
 def delete_copy(page: Page, server: Server, id: str) -> int:
     """Delete a copy by its id. Returns the status."""
-    return page.request.delete(f"{server.url}/feedback/copies/{id}").status
+    return int(page.request.delete(f"{server.url}/feedback/copies/{id}").status)
 
 
 def copy_id(form: Locator) -> str:
