@@ -18,7 +18,7 @@ from evals.questions import Question, read_questions
 from evals.records import RUNS
 from shared import settings as configuration
 from shared.bootstrap.clients import Clients
-from shared.bootstrap.copies import open_copies
+from shared.bootstrap.copies import make_copies
 from shared.bootstrap.local_settings import UsageError, read_environment
 from shared.domain.errors import ChatError
 from shared.memory.copies import AnswerCopy
@@ -83,7 +83,7 @@ async def read_copies(environment: Mapping[str, str]) -> Sequence[AnswerCopy]:
     """Read the copies of the app with these settings. Raises SettingsError, ChatErrors."""
     clients = Clients(configuration.read_settings(environment))
     try:
-        copies = open_copies(clients)
+        copies = make_copies(clients)
         try:
             return await copies.all()
         finally:

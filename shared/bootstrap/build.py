@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 from shared.bootstrap.aog import make_aog_config
 from shared.bootstrap.clients import Clients
-from shared.bootstrap.copies import make_copies
+from shared.bootstrap.copies import find_copies
 from shared.bootstrap.factories import import_factory
 from shared.bootstrap.files import make_files
 from shared.bootstrap.health import make_health
@@ -177,7 +177,7 @@ def _configure_protocols(clients: Clients) -> tuple[object, ...]:
     return (
         AiChatConfig(settings.chat_answers),
         HistoryConfig(settings.conversations == "always"),
-        CopiesConfig(make_copies(clients), settings.feedback_copies == "on"),
+        CopiesConfig(find_copies(clients), settings.feedback_copies == "on"),
         make_aog_config(clients),
         McpConfig(settings.base_url),
         ChatCompletionsConfig(settings.citation_links == "on"),

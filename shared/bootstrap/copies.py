@@ -9,18 +9,18 @@ from shared.settings import SHARED_FOLDER, SettingsError
 NO_STORE = "FEEDBACK_COPIES needs stored conversations: set MEMORY_FILE or AZURE_COSMOS_ENDPOINT"
 
 
-def make_copies(clients: Clients) -> AnswerCopies | None:
+def find_copies(clients: Clients) -> AnswerCopies | None:
     """Make the store of answer copies, for new ones or for deletions; None without any store.
 
     Raises SettingsError.
     """
     settings = clients.settings
     has_store = settings.azure_cosmos_endpoint or settings.memory_file
-    return open_copies(clients) if has_store or settings.feedback_copies == "on" else None
+    return make_copies(clients) if has_store or settings.feedback_copies == "on" else None
 
 
-def open_copies(clients: Clients) -> AnswerCopies:
-    """Open the store of answer copies. Raises SettingsError."""
+def make_copies(clients: Clients) -> AnswerCopies:
+    """Make the store of answer copies. Raises SettingsError."""
     settings = clients.settings
     if settings.azure_cosmos_endpoint:
         return _open_cosmos_copies(clients, settings.azure_cosmos_endpoint)
