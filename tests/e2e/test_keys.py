@@ -65,7 +65,7 @@ CALLS = {
 OPEN = {"/health", *PAGE, *CHATS, *LISTS, *ONES, *RESPONSES}
 GUARDED = sorted(CALLS.keys() - OPEN - STORED.keys() - {*OTHERS})
 # Nothing is there: 404, or 400.
-EMPTY = {*OPENSEARCH, *OTHERS, *STORED, "/aog/{*path}"}
+EMPTY = {*OPENSEARCH, *OTHERS, *STORED, "/aog/{*path}", "/feedback/copies/{id}"}
 
 
 def host_supports_keys() -> bool:

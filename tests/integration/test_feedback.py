@@ -127,7 +127,7 @@ def test_a_comment_needs_stored_conversations() -> None:
     body = {"request_id": "x", "rating": "up"}
     refused = ask(call("/feedback", {**body, "comment": "Good."}), app)
 
-    assert refused.status == 501
+    assert refused.status == 400
     assert refused.json["error"].startswith("This deployment stores no conversations")
     assert ask(call("/feedback", body), app).status == 204
 

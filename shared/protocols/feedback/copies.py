@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 
-from shared.domain.errors import Misconfigured, NotFound, Unsupported
+from shared.domain.errors import BadRequest, Misconfigured, NotFound
 from shared.http.call import JSON, Json, Reply
 from shared.memory.copies import AnswerCopies, AnswerCopy
 from shared.protocols import context_json
@@ -23,7 +23,7 @@ from shared.protocols.feedback.request import FeedbackFields
 from shared.protocols.openapi.operation import Operation
 
 COPY_STORED = "It is in the log and stored. `copy_id` is the id of the copy."
-NO_COPIES = "This deployment keeps no copies of answers (FEEDBACK_COPIES)."
+NO_COPIES = "this deployment keeps no copies of answers (FEEDBACK_COPIES)"
 
 log = logging.getLogger("chat")
 
@@ -41,9 +41,9 @@ class CopiesConfig:
         return self.copies if self.accepts_new else None
 
     async def delete(self, id: str) -> bool:
-        """Delete a copy. Returns whether it existed. Raises ChatErrors: Unsupported."""
+        """Delete a copy. Returns whether it existed. Raises ChatErrors."""
         if self.copies is None:
-            raise Unsupported(NO_COPIES)
+            return False
         try:
             return await self.copies.delete(id)
         except Misconfigured as error:
@@ -71,16 +71,16 @@ async def delete_earlier_copy(
 ) -> None:
     """Delete the copy of an answer whose feedback has no consent. Raises ChatErrors."""
     config = exchange.app.config(CopiesConfig)
-    if answer is None or fields.keep_copy or config.copies is None:
+    if answer is None or fields.keep_copy:
         return
     if config.accepts_new or parse_feedback(answer.interaction).get("keep_copy"):
         await config.delete(copy_id(answer))
 
 
 def check_consent(exchange: Exchange, fields: FeedbackFields) -> None:
-    """Raise Unsupported if a copy is wanted and none are kept."""
+    """Raise BadRequest if a copy is wanted and none are kept."""
     if fields.keep_copy and exchange.app.config(CopiesConfig).open is None:
-        raise Unsupported(NO_COPIES)
+        raise BadRequest(NO_COPIES, field="keep_copy")
 
 
 async def store_copy(
@@ -113,8 +113,6 @@ async def store_copy(
 async def delete_copy(exchange: Exchange) -> Reply:
     """Delete a copy by its id, which nobody can guess. Raises ChatErrors."""
     id, config = exchange.call.path, exchange.app.config(CopiesConfig)
-    if config.copies is None:
-        raise Unsupported(NO_COPIES)
     if not re.fullmatch("[0-9a-f]{32}", id) or not await exchange.wait_for(config.delete(id)):
         raise NotFound("There is no copy of an answer with this id.")
     return Reply(204, JSON, b"", exchange.headers)
@@ -132,7 +130,7 @@ COPY_ROUTE = Route(
             description="POST /feedback has returned its id.",
             statuses={204: "It is deleted."},
             media_types=(),
-            errors=(404, 429, 501),
+            errors=(404, 429),
             error=context_json.ERROR_SCHEMA,
         )
     },

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from shared.domain.errors import NotFound, Unsupported
+from shared.domain.errors import BadRequest, NotFound
 from shared.memory.base import Interaction, LimitReached, Memory
 from shared.protocols.exchange import Exchange
 from shared.protocols.feedback.request import FeedbackFields
@@ -42,14 +42,14 @@ def parse_feedback(interaction: Interaction) -> dict[str, Any]:
 async def find_answer(exchange: Exchange, fields: FeedbackFields) -> RatedAnswer | None:
     """Return the caller's stored answer, or None: a rating is logged without one.
 
-    Raises Unsupported, Unauthorized, NotFound if the feedback is more than a rating.
+    Raises BadRequest, Unauthorized, NotFound if the feedback is more than a rating.
     """
     app, headers = exchange.app, exchange.call.headers
     memory, owner = app.memory, app.access.find_owner(headers)
     if memory is None or owner is None:
         if fields.needs_store:
             if memory is None:
-                raise Unsupported(NO_STORE)
+                raise BadRequest(NO_STORE)
             app.access.get_owner(headers)  # raises Unauthorized
         return None
     try:

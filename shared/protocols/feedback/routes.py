@@ -77,7 +77,7 @@ ROUTES = (
                     200: COPY_STORED,
                     204: "It is in the log, and stored if the answer is.",
                 },
-                errors=(*WITH_BODY, 404, 429, 501),
+                errors=(*WITH_BODY, 404, 429),
                 error=context_json.ERROR_SCHEMA,
             ),
         },
