@@ -16,6 +16,7 @@ from pathlib import Path
 from evals.json_replies import describe
 from evals.questions import Question, read_questions
 from evals.records import RUNS
+from scripts.private_file import write_private
 from shared import settings as configuration
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.copies import make_copies
@@ -140,10 +141,5 @@ def write(path: Path, questions: Sequence[Question]) -> None:
     if not questions:
         path.unlink(missing_ok=True)
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
     lines = [question.model_dump_json(exclude_defaults=True) + "\n" for question in questions]
-    new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)
-    new.touch(mode=0o600)  # what users wrote is private
-    new.write_text("".join(lines), "utf-8")
-    new.replace(path)
+    write_private(path, "".join(lines))  # what users wrote is private

@@ -6,11 +6,11 @@ Values that the user has changed are not overwritten.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from scripts.private_file import write_private
 from shared.bootstrap.local_settings import UsageError, read_json, read_local_settings
 
 # The outputs of infra/main.bicep that are settings of the app.
@@ -85,9 +85,4 @@ def find_own_values(
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a file atomically, which only its owner can read: it has keys. Raises OSError."""
-    path.parent.mkdir(exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
-    part.unlink(missing_ok=True)
-    part.touch(0o600, exist_ok=False)
-    part.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    os.replace(part, path)
+    write_private(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
