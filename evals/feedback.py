@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from evals.json_replies import describe
@@ -54,6 +55,11 @@ def main(options: argparse.Namespace) -> int:
 
     Raises EvaluationError, UsageError.
     """
+    return run(options, os.environ)
+
+
+def run(options: argparse.Namespace, variables: Mapping[str, str]) -> int:
+    """Do the work of `main`, with the variables of the environment."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     quiet_libraries()
     others = read_questions(options.compare) if options.compare else ()
@@ -61,7 +67,7 @@ def main(options: argparse.Namespace) -> int:
         raise UsageError(SAME_FILE)
     if options.output.exists() and not options.overwrite:
         raise UsageError(EXISTS.format(path=options.output))
-    environment = read_environment(os.environ)
+    environment = read_environment(variables)
     if options.cosmos:
         environment["AZURE_COSMOS_ENDPOINT"] = options.cosmos
     try:
@@ -82,15 +88,12 @@ def main(options: argparse.Namespace) -> int:
 
 async def read_copies(environment: Mapping[str, str]) -> Sequence[AnswerCopy]:
     """Read the copies of the app with these settings. Raises SettingsError, ChatErrors."""
-    clients = Clients(configuration.read_settings(environment))
-    try:
+    async with AsyncExitStack() as stack:
+        clients = Clients(configuration.read_settings(environment))
+        stack.push_async_callback(clients.close)
         copies = make_copies(clients)
-        try:
-            return await copies.all()
-        finally:
-            await copies.close()
-    finally:
-        await clients.close()
+        stack.push_async_callback(copies.close)
+        return await copies.all()
 
 
 def make_questions(

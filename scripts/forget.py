@@ -7,7 +7,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.local_settings import UsageError, read_environment
@@ -21,7 +21,7 @@ NO_STORE = "No conversations are stored: set MEMORY_FILE in local.settings.json,
 COPIES = "Copies of answers have no owner: their users delete them by their ids."
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, variables: Mapping[str, str] = os.environ) -> int:
     """Delete the conversations of a user, or count them. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m scripts.forget", description=__doc__)
     parser.add_argument("user", help="the object id in Entra ID; on a laptop: local")
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cosmos", metavar="URL", help="the Azure Cosmos DB account of the app")
     options = parser.parse_args(arguments)
     try:
-        environment = read_environment(os.environ)
+        environment = read_environment(variables)
         if options.cosmos:
             environment["AZURE_COSMOS_ENDPOINT"] = options.cosmos
         return asyncio.run(run(environment, options.user, options.yes))
@@ -47,17 +47,14 @@ async def run(environment: Mapping[str, str], user: str, deletes: bool) -> int:
 
     Raises SettingsError, UsageError, ChatErrors.
     """
-    clients = Clients(read_settings(environment))
-    try:
+    async with AsyncExitStack() as stack:
+        clients = Clients(read_settings(environment))
+        stack.push_async_callback(clients.close)
         memory = make_memory(clients)
         if memory is None:
             raise UsageError(NO_STORE)
-        try:
-            count = await (forget(memory, user) if deletes else count_conversations(memory, user))
-        finally:
-            await memory.close()
-    finally:
-        await clients.close()
+        stack.push_async_callback(memory.close)
+        count = await (forget(memory, user) if deletes else count_conversations(memory, user))
     print(f"{count} conversations of {user} {'are deleted' if deletes else 'are stored'}.")
     print(COPIES if deletes else "To delete them, add --yes.")
     return 0

@@ -1,4 +1,4 @@
-"""Answers that users rated as not helpful become questions, whose edits stay."""
+"""Answers that users rated as not helpful become questions of the evaluation."""
 
 from __future__ import annotations
 
@@ -55,8 +55,12 @@ def test_questions_of_another_file_are_left_out() -> None:
 
 
 @pytest.fixture
-def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespace:
-    monkeypatch.setenv("MEMORY_FILE", str(tmp_path / "memory.db"))
+def variables(tmp_path: Path) -> dict[str, str]:
+    return {"MEMORY_FILE": str(tmp_path / "memory.db")}
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> argparse.Namespace:
     return argparse.Namespace(
         output=tmp_path / "evals" / "feedback.jsonl", cosmos=None, overwrite=False, compare=None
     )
@@ -64,7 +68,10 @@ def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespa
 
 @pytest.mark.part("memory-file")
 def test_the_command_reads_the_copies_of_the_app(
-    options: argparse.Namespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: argparse.Namespace,
+    variables: dict[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     async def put(*copies: AnswerCopy) -> None:
         store = open_copies(tmp_path / "memory.db", None)
@@ -72,11 +79,11 @@ def test_the_command_reads_the_copies_of_the_app(
             await store.put(each)
         await store.close()
 
-    assert feedback.main(options) == 0
+    assert feedback.run(options, variables) == 0
     assert "There is no new copy of an answer" in capsys.readouterr().out
     assert not options.output.exists()
     asyncio.run(put(BAD, OTHER))
-    assert feedback.main(options) == 0
+    assert feedback.run(options, variables) == 0
     printed = capsys.readouterr().out
 
     assert read_questions(options.output) == (to_question(BAD), to_question(OTHER))
@@ -87,22 +94,25 @@ def test_the_command_reads_the_copies_of_the_app(
 
 @pytest.mark.part("memory-file")
 def test_an_existing_file_is_replaced_only_if_asked(
-    options: argparse.Namespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: argparse.Namespace,
+    variables: dict[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     own = tmp_path / "own.jsonl"
     own.write_text('{"question": "Mine?"}\n')
     options.output.parent.mkdir()
     options.output.write_text('{"question": "Edited?"}\n')
     with pytest.raises(UsageError, match=r"Move the questions that you have worked on"):
-        feedback.main(options)
+        feedback.run(options, variables)
     assert options.output.read_text() == '{"question": "Edited?"}\n'
     options.overwrite, options.compare = True, options.output
     with pytest.raises(UsageError, match="another file"):
-        feedback.main(options)
+        feedback.run(options, variables)
     assert options.output.exists()
     options.compare = own
 
-    assert feedback.main(options) == 0
+    assert feedback.run(options, variables) == 0
     assert not options.output.exists()  # the copies are gone, and so is the file
     assert f"{options.output} is removed." in capsys.readouterr().out
 
@@ -116,9 +126,6 @@ def test_any_line_break_of_a_comment_can_be_read_again(character: str, tmp_path:
     assert read_questions(path) == (to_question(copy),)
 
 
-def test_without_a_store_the_command_says_what_to_set(
-    options: argparse.Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MEMORY_FILE", "")
+def test_without_a_store_the_command_says_what_to_set(options: argparse.Namespace) -> None:
     with pytest.raises(UsageError, match="set MEMORY_FILE or AZURE_COSMOS_ENDPOINT"):
-        feedback.main(options)
+        feedback.run(options, {"MEMORY_FILE": ""})

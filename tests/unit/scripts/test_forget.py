@@ -29,17 +29,16 @@ async def names(memory: Memory, owner: str) -> list[str]:
 
 
 @pytest.fixture
-def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def path(tmp_path: Path) -> Path:
     path = tmp_path / "memory.db"
     asyncio.run(fill(open_memory(path)))
-    monkeypatch.setenv("MEMORY_FILE", str(path))
     return path
 
 
 def test_a_user_is_forgotten_and_others_stay(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["anna", "--yes"]) == 0
+    assert main(["anna", "--yes"], {"MEMORY_FILE": str(path)}) == 0
     assert "230 conversations of anna are deleted." in capsys.readouterr().out
 
     assert asyncio.run(names(open_memory(path), "anna")) == []
@@ -52,7 +51,7 @@ def test_a_user_is_forgotten_and_others_stay(
 def test_without_yes_conversations_are_counted(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["anna"]) == 0
+    assert main(["anna"], {"MEMORY_FILE": str(path)}) == 0
     printed = capsys.readouterr().out
 
     assert "230 conversations of anna are stored." in printed
@@ -60,21 +59,16 @@ def test_without_yes_conversations_are_counted(
     assert len(asyncio.run(names(open_memory(path), "anna"))) == 230
 
 
-def test_without_a_store_the_command_says_what_to_set(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("MEMORY_FILE", "")
-
-    assert main(["anna", "--yes"]) == 2
+def test_without_a_store_the_command_says_what_to_set(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["anna", "--yes"], {"MEMORY_FILE": ""}) == 2
     assert "set MEMORY_FILE" in capsys.readouterr().err
 
 
 def test_a_failure_says_that_the_command_continues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     foreign = tmp_path / "other.db"
     foreign.write_text("no database" * 100)
-    monkeypatch.setenv("MEMORY_FILE", str(foreign))
 
-    assert main(["anna", "--yes"]) == 1
+    assert main(["anna", "--yes"], {"MEMORY_FILE": str(foreign)}) == 1
     assert "run the command again" in capsys.readouterr().err
