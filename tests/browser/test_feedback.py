@@ -34,6 +34,13 @@ def copy_id(form: Locator) -> str:
     return str(id)
 
 
+def send_with_consent(form: Locator) -> str:
+    """Send the form with consent to a copy. Returns the id of the copy."""
+    form.get_by_role("checkbox").check()
+    form.get_by_role("button", name="Send").click()
+    return copy_id(form)
+
+
 def test_a_comment_is_sent_by_keyboard_alone(page: Page, stored: Server) -> None:
     form = open_form(page, stored)
     form.get_by_role("textbox", name=COMMENT).press_sequentially("It is 30 days.")
@@ -64,9 +71,7 @@ def test_a_copy_needs_consent_and_can_be_deleted(page: Page, stored: Server) -> 
 @pytest.mark.part("feedback-copies")
 def test_a_later_reason_keeps_the_comment_and_the_copy(page: Page, stored: Server) -> None:
     form = open_form(page, stored)
-    form.get_by_role("checkbox").check()
-    form.get_by_role("button", name="Send").click()
-    id = copy_id(form)
+    id = send_with_consent(form)
     missing = form.get_by_role("button", name="Something is missing")
     missing.click()
     expect(missing).to_have_attribute("aria-pressed", "true")
@@ -77,9 +82,7 @@ def test_a_later_reason_keeps_the_comment_and_the_copy(page: Page, stored: Serve
 @pytest.mark.part("feedback-copies")
 def test_a_good_rating_deletes_the_copy(page: Page, stored: Server) -> None:
     form = open_form(page, stored)
-    form.get_by_role("checkbox").check()
-    form.get_by_role("button", name="Send").click()
-    id = copy_id(form)
+    id = send_with_consent(form)
     page.get_by_role("button", name="Helpful", exact=True).click()
     expect(form).to_be_hidden()
 
@@ -116,9 +119,7 @@ def test_a_comment_that_cannot_be_sent_stays(page: Page, stored: Server) -> None
 @pytest.mark.part("feedback-copies")
 def test_a_second_press_changes_nothing(page: Page, stored: Server) -> None:
     form = open_form(page, stored)
-    form.get_by_role("checkbox").check()
-    form.get_by_role("button", name="Send").click()
-    id = copy_id(form)
+    id = send_with_consent(form)
     page.get_by_role("button", name="Not helpful").dblclick()
     expect(form.get_by_role("textbox")).to_have_count(1)
 

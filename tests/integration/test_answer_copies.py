@@ -41,7 +41,6 @@ COPY = AnswerCopy(
     reasons=("incorrect", "incomplete"),
     comment='It says "20".\n',
 )
-Work = Callable[[AnswerCopies], Awaitable[Any]]
 
 
 @asynccontextmanager

@@ -37,7 +37,6 @@ SELECT_BYTES = "SELECT VALUE SUM(c.bytes) FROM c WHERE c.conversation > @convers
 SELECT_ANSWERS = "SELECT * FROM c WHERE c.conversation > @conversation AND c.request = @request"
 MAX_TTL = 2**31 - 1  # seconds that the service accepts
 OK, NOT_FOUND, CONFLICT = 200, 404, 409
-sort_key = itemgetter("sort")
 
 Item = dict[str, Any]
 BatchOperation = tuple[str, tuple[Any, ...]]
@@ -167,7 +166,7 @@ class Partition:
         """
         rows = await self.query(SELECT_ANSWERS, CONVERSATION, request=request) if request else []
         items = [item for item in rows if self.is_unexpired(item)]
-        return sorted(items, key=sort_key, reverse=True)
+        return sorted(items, key=itemgetter("sort"), reverse=True)
 
     async def count(self, conversation: str) -> int:
         """Return the number of items of a type: the sum over the response's pages."""

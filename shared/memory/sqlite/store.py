@@ -16,8 +16,8 @@ EXPIRED_BATCH_SIZE = 100  # expired conversations that are deleted with each new
 # A condition: of an owner, and not expired.
 UNEXPIRED = "c.owner = ? AND (c.expires IS NULL OR c.expires > ?)"
 CONVERSATIONS = f"SELECT c.id, c.name, c.created FROM conversation c WHERE {UNEXPIRED}"
-TEXTS = tuple(field.name for field in fields(base.Turn))  # columns of the same names
-INTERACTIONS = f"""SELECT i.id, i.conversation, i.created, i.{", i.".join(TEXTS)}
+TURN_COLUMNS = tuple(field.name for field in fields(base.Turn))  # named as its fields
+INTERACTIONS = f"""SELECT i.id, i.conversation, i.created, i.{", i.".join(TURN_COLUMNS)}
     FROM interaction i"""
 UNEXPIRED_INTERACTIONS = f"""{INTERACTIONS} JOIN conversation c ON c.id = i.conversation
     WHERE {UNEXPIRED}"""
@@ -122,7 +122,7 @@ class SqliteInteractions:
     ) -> base.Interaction:
         new = id or self.ids.next()
         row = (new.id, owner, conversation, new.created, *astuple(turn))
-        columns = ("id", "owner", "conversation", "created", *TEXTS)
+        columns = ("id", "owner", "conversation", "created", *TURN_COLUMNS)
         # One statement: the conversation cannot be deleted meanwhile.
         statement = f"""INSERT INTO interaction ({", ".join(columns)})
             SELECT {", ".join("?" * len(columns))} FROM conversation c
