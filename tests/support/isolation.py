@@ -25,7 +25,7 @@ ALLOWED_VARIABLES = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 FILES = ("function_app.py", "host.json", "dev_server.py")
-FOLDERS = ("shared", "ingest", "tests", "bench", "evals")
+FOLDERS = ("shared", "ingest", "scripts", "tests", "bench", "evals")
 
 
 def isolate(environment: MutableMapping[str, str]) -> None:
