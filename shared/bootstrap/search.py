@@ -148,7 +148,7 @@ def _make_sqlite_retriever(clients: Clients) -> Retriever:
     name = clients.settings.index_file
     path, data = SHARED_FOLDER.parent / name, SHARED_FOLDER / "data"
     if name != SAMPLE_INDEX and path.is_file():
-        return SqliteRetriever.open(path, _make_embedding(clients))
+        return SqliteRetriever.open(path, make_embedding(clients))
     if name != SAMPLE_INDEX and "index_file" in clients.settings.model_fields_set:
         problem = "INDEX_FILE names a missing file: `make index DOCS=folder` creates it"
         raise SettingsError((problem,))
@@ -175,7 +175,7 @@ def _make_builtin_embedding() -> Embedding:
     return Embedding(builtin_embedding.MODEL, builtin_embedding.embed, builtin_embedding.WEIGHT)
 
 
-def _make_embedding(clients: Clients) -> Embedding | None:
+def make_embedding(clients: Clients) -> Embedding | None:
     """Return the embedding model of the settings, if they have one. Raises SettingsError."""
     from shared.retrieval.sqlite.retriever import Embedding
 

@@ -65,8 +65,12 @@ class AccessPolicy:
 
     def find_owner(self, headers: Mapping[str, str]) -> str | None:
         """Return the id that owns the caller's conversations; None if the caller has no id."""
-        local = LOCAL_OWNER if self.single_user and not self.sign_in else None
-        return self.get_user(headers).oid or local
+        return self.get_user(headers).oid or self.local_owner
+
+    @property
+    def local_owner(self) -> str | None:
+        """The id that owns what unknown callers store; None if they may store nothing."""
+        return LOCAL_OWNER if self.single_user and not self.sign_in else None
 
     def check_admin(self, headers: Mapping[str, str]) -> None:
         """Raise Unauthorized or Forbidden unless the user has the admin role.

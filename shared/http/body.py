@@ -61,7 +61,7 @@ async def read_body(
     Raises UnsupportedMediaType, TooLarge, RequestTimeout, Overloaded, BadRequest,
     ClientDisconnected, and the errors of `admit`.
     """
-    header = _parse_content_type(call.headers)
+    header = parse_content_type(call.headers)
     is_form = header.get_content_type() == "multipart/form-data"
     if is_form and not forms:
         raise UnsupportedMediaType
@@ -86,7 +86,7 @@ async def read_optional_json(call: Call, limits: Limits, admit: Admission = admi
         if not data.strip():
             return {}
         # A page of another site can send JSON, but not this media type without a preflight.
-        if _parse_content_type(call.headers).get_content_type() != "application/json":
+        if parse_content_type(call.headers).get_content_type() != "application/json":
             raise UnsupportedMediaType
         return parse_json(data)
 
@@ -168,7 +168,7 @@ def allow_nulls(schema: dict[str, Any]) -> None:
             schema["properties"][name] = {"anyOf": [field, null], **own}
 
 
-def _parse_content_type(headers: Mapping[str, str]) -> Header:
+def parse_content_type(headers: Mapping[str, str]) -> Header:
     """Parse the Content-Type, JSON or a form.
 
     Raises UnsupportedMediaType for other types and encodings, and for a header that is too long.
