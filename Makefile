@@ -43,7 +43,10 @@ CORS := import json; host = json.load(open("local.settings.json", encoding="utf-
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
 
-run: $(VENV)/.run local.settings.json ## start the app on http://localhost:7071 (PORT=...; as a person: PERSON=id GROUPS=ids)
+# UPLOADS=on needs what reads documents, too.
+READERS := $(if $(filter on,$(UPLOADS)),$(VENV)/.ingest)
+
+run: $(VENV)/.run $(READERS) local.settings.json ## start the app on http://localhost:7071 (PORT=...; as a person: PERSON=id GROUPS=ids)
 	@version=none; \
 	if [ -z "$(PERSON)$(GROUPS)" ] && command -v "$(FUNC)" >/dev/null; then version=$$("$(FUNC)" --version 2>&1 | tail -n 1); fi; \
 	case "$$version" in \

@@ -20,12 +20,14 @@ from shared.protocols.openapi import routes as openapi
 from shared.protocols.opensearch import routes as opensearch
 from shared.protocols.page import routes as page
 from shared.protocols.ui_message_stream import routes as ui_message_stream
+from shared.protocols.uploads import routes as uploads
 
 PROTOCOLS = (
     ai_chat,
     health,
     content,
     feedback,
+    uploads,
     aog,
     openai,
     responses,

@@ -236,6 +236,12 @@ class Settings(BaseModel):
     azure_storage_container: ContainerName = "documents"
     storage_seconds: float = Field(default=10, gt=0)
 
+    # Documents of users
+    uploads: Switch = "off"
+    uploads_folder: Name = "user_documents"
+    max_upload_megabytes: int = Field(default=32, ge=1, le=100)
+    max_uploads: int = Field(default=100, ge=1)
+
     # Stored conversations
     memory_file: Name | None = None
     azure_cosmos_endpoint: SecureUrl | None = None

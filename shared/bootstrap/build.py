@@ -17,6 +17,7 @@ from shared.bootstrap.local_settings import UsageError, describe_misspelt, read_
 from shared.bootstrap.memory import make_memory
 from shared.bootstrap.models import make_router
 from shared.bootstrap.search import make_retriever
+from shared.bootstrap.uploads import make_uploads
 from shared.domain.errors import ChatError
 from shared.domain.overrides import Overrides
 from shared.http.auth import AccessPolicy, ApiKeyPolicy, CrossOriginPolicy, origin_of
@@ -34,6 +35,7 @@ from shared.protocols.openai.routes import ChatCompletionsConfig
 from shared.protocols.openapi.security import OpenApiConfig
 from shared.protocols.opensearch.search import OpenSearchConfig
 from shared.protocols.page.config import PageConfig
+from shared.protocols.uploads.config import UploadsConfig
 from shared.rag.inputs import Rag
 from shared.rag.prompt import read_prompts
 from shared.rag.search import select_search_step
@@ -101,18 +103,22 @@ def build(settings: Settings) -> App:
     """
     clients = Clients(settings)
     models, retriever = make_router(clients), make_retriever(clients)
+    access = AccessPolicy(
+        settings.website_auth_enabled,
+        settings.force_security_filters,
+        single_user=settings.on_laptop,
+        keeps_tokens=settings.azure_search_permissions == "user-token",
+    )
     files = make_files(clients, retriever)
+    uploads = make_uploads(clients, access.local_owner)
+    if uploads:
+        retriever, files = uploads.include(retriever, files)
     memory = make_memory(clients)
     health = make_health(clients, models, retriever, stores={"files": files, "memory": memory})
     app = App(
         memory=memory,
         rag=_make_rag(clients, models, retriever),
-        access=AccessPolicy(
-            settings.website_auth_enabled,
-            settings.force_security_filters,
-            single_user=settings.on_laptop,
-            keeps_tokens=settings.azure_search_permissions == "user-token",
-        ),
+        access=access,
         api_key=ApiKeyPolicy(
             settings.chat_api_key.get_secret_value() if settings.chat_api_key else None,
             allow_anonymous=settings.on_laptop,
@@ -128,7 +134,12 @@ def build(settings: Settings) -> App:
             memory_seconds=settings.memory_seconds,
             body_seconds=settings.body_timeout_seconds,
         ),
-        configs=(health, ContentConfig(files), *_configure_protocols(clients)),
+        configs=(
+            health,
+            ContentConfig(files),
+            UploadsConfig(uploads.store if uploads else None),
+            *_configure_protocols(clients),
+        ),
     )
     names = " ".join(f"{kind}={name}" for kind, name in health.names.items())
     log.info("start: %s%s", names, _describe_index(retriever))

@@ -41,6 +41,9 @@ CALLS = {
     "/health": ("GET", "/health"),
     "/feedback": ("POST", "/feedback"),
     "/feedback/copies/{id}": ("DELETE", f"/feedback/copies/{'0' * 32}"),
+    "/upload": ("POST", "/upload"),
+    "/list_uploaded": ("GET", "/list_uploaded"),
+    "/delete_uploaded": ("POST", "/delete_uploaded"),
     "/content/{path}": ("GET", CITED),
     "/page/{path}": ("GET", "/page/app.js"),
     "/config": ("GET", "/config"),
@@ -65,7 +68,8 @@ CALLS = {
 OPEN = {"/health", *PAGE, *CHATS, *LISTS, *ONES, *RESPONSES}
 GUARDED = sorted(CALLS.keys() - OPEN - STORED.keys() - {*OTHERS})
 # Nothing is there: 404, or 400.
-EMPTY = {*OPENSEARCH, *OTHERS, *STORED, "/aog/{*path}", "/feedback/copies/{id}"}
+UPLOADS = ("/upload", "/list_uploaded", "/delete_uploaded")  # which the host does not take
+EMPTY = {*OPENSEARCH, *OTHERS, *STORED, *UPLOADS, "/aog/{*path}", "/feedback/copies/{id}"}
 
 
 def host_supports_keys() -> bool:

@@ -1,0 +1,194 @@
+"""Reads what users have uploaded, and removes what they have deleted.
+
+The app starts it: `python -m ingest.uploads FOLDER`. It ends when nothing is left to do, and
+continues what a killed run has left: the folder of uploads says what there is, and the index of
+uploads follows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+
+from ingest.document import UnreadableDocument
+from ingest.enrich import Enricher
+from ingest.sandbox import SandboxLimits, SandboxReader
+from ingest.setup import build_enricher, get_embedding_dimensions, read_description_prompt
+from ingest.splitting.passages import SPLITTER_VERSION
+from ingest.targets.index_writer import Document, DocumentRejected, IndexUnavailable, IndexWriter
+from shared.bootstrap.clients import Clients
+from shared.bootstrap.local_settings import read_environment
+from shared.domain.errors import BadRequest, ChatError
+from shared.settings import MIB, Settings, read_settings
+from shared.uploads.base import CATEGORY, Upload
+from shared.uploads.folder.records import (
+    INDEX,
+    Result,
+    UploadFolder,
+    list_drafts,
+    list_folders,
+    list_owner,
+    list_owners,
+)
+
+log = logging.getLogger("uploads")
+
+MAX_ATTEMPTS = 3
+"""Attempts to read an upload: one that stops the process each time is not read any more."""
+STOPPED = f"Reading it stopped {MAX_ATTEMPTS} times before it was complete."
+DRAFT_SECONDS = 3600.0  # after which an incomplete upload has no request any more
+LOWEST_PRIORITY = 19
+
+
+@dataclass(frozen=True, slots=True)
+class UploadIndexer:
+    """Brings the index of uploads up to date with their folder."""
+
+    root: Path
+    reader: SandboxReader
+    writer: IndexWriter
+    enricher: Enricher
+    embedding: str = ""  # the model of the vectors
+    version: int = SPLITTER_VERSION
+    _indexed: dict[str, str] = field(default_factory=dict)  # fingerprints by name
+
+    async def run(self) -> None:
+        """Read and remove until nothing is left to do. Raises IndexUnavailable, ChatErrors."""
+        self._indexed.update(await self.writer.fingerprints())
+        self._remove_drafts()
+        while await self._remove_deleted() or await self._read_next():
+            pass
+
+    def _remove_drafts(self) -> None:
+        """Remove incomplete uploads whose request has ended."""
+        for path in chain.from_iterable(map(list_drafts, list_owners(self.root))):
+            with suppress(OSError):
+                if path.stat().st_mtime < time.time() - DRAFT_SECONDS:
+                    UploadFolder(path).remove()
+
+    async def _remove_deleted(self) -> bool:
+        """Remove from the index, then from the disk, what is deleted. Returns whether any was."""
+        folders = list(list_folders(self.root))
+        deleted = [folder for folder in folders if folder.is_deleted]
+        kept = {folder.id for folder in folders} - {folder.id for folder in deleted}
+        names = [name for name in self._indexed if name.partition("/")[0] not in kept]
+        for name in names:
+            await self.writer.remove(name)
+            del self._indexed[name]
+        if names:
+            await self.writer.finish()
+        for folder in deleted:
+            folder.remove()
+        return bool(deleted)
+
+    async def _read_next(self) -> bool:
+        """Read the oldest upload that the index does not have. Returns whether there was one."""
+        waiting: list[tuple[Upload, UploadFolder]] = []
+        for folder in list_folders(self.root):
+            upload = folder.read()
+            if upload is not None and self._must_read(upload):
+                waiting.append((upload, folder))
+        if not waiting:
+            return False
+        upload, folder = min(waiting, key=lambda pair: pair[0].created)
+        with suppress(FileNotFoundError):  # removed by hand
+            result = await self._read(upload, folder)
+            _delete_replaced(upload, folder, result)
+            folder.write_result(result)
+        return True
+
+    def _must_read(self, upload: Upload) -> bool:
+        up_to_date = self._indexed.get(upload.path) == self._fingerprint
+        return upload.state != "failed" and not (upload.state == "ready" and up_to_date)
+
+    @property
+    def _fingerprint(self) -> str:
+        """What tells that the passages of an upload would be others: its content never changes."""
+        return f"{self.version} {self.enricher.fingerprint}"
+
+    async def _read(self, upload: Upload, folder: UploadFolder) -> Result:
+        """Read an upload and index its passages, for its owner alone."""
+        result = folder.read_result()
+        attempts = 1 if result.state == "ready" else result.attempts + 1
+        if attempts > MAX_ATTEMPTS:
+            return Result(state="failed", reason=STOPPED)
+        folder.write_result(Result(state="reading", attempts=attempts))
+        try:
+            content = await self.reader.read_passages(folder.content(upload.name), upload.path)
+            own = tuple(replace(it, oids=(upload.owner,), category=CATEGORY) for it in content)
+            passages, vectors = await self.enricher.enrich(own)
+            document = Document(upload.path, self._fingerprint, passages, vectors)
+            await self.writer.put(document, folder.path)
+        except (UnreadableDocument, BadRequest) as error:
+            return Result(state="failed", reason=str(error))
+        except (IndexUnavailable, ChatError):  # not the fault of this upload
+            folder.write_result(result)
+            raise
+        except DocumentRejected as error:
+            return Result(state="failed", reason=str(error))
+        self._indexed[upload.path] = self._fingerprint
+        await self.writer.finish()
+        return Result(state="ready")
+
+
+def _delete_replaced(upload: Upload, folder: UploadFolder, result: Result) -> None:
+    """Mark the earlier uploads of the same name as deleted, if this one replaces them.
+
+    One that has failed replaces only those that have failed.
+    """
+    for other in list_owner(folder.path.parent) if folder.replaces else ():
+        earlier = other.read()
+        if earlier is None or earlier.name != upload.name or earlier.created >= upload.created:
+            continue
+        if result.state == "ready" or earlier.state == "failed":
+            other.mark_deleted()
+
+
+@asynccontextmanager
+async def open_indexer(settings: Settings, root: Path) -> AsyncIterator[UploadIndexer]:
+    """Make the parts of a run, and close them. Raises SettingsError, ChatErrors."""
+    from ingest.targets.sqlite.writer import SqliteIndexWriter
+    from shared.retrieval.sqlite.schema import IndexMeta
+
+    clients = Clients(settings, batch=True)
+    limits = SandboxLimits(max_bytes=settings.max_upload_megabytes * MIB)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(clients.close)
+        enricher = build_enricher(clients, read_description_prompt())
+        dimensions = await get_embedding_dimensions(settings)
+        model = clients.embedding_model if dimensions else None
+        writer = SqliteIndexWriter(root / INDEX, IndexMeta(None, model, dimensions))
+        stack.push_async_callback(writer.close)
+        reader = await stack.enter_async_context(SandboxReader(limits))
+        yield UploadIndexer(root, reader, writer, enricher)
+
+
+async def run(settings: Settings, root: Path) -> None:
+    """Read and remove until nothing is left to do. Raises SettingsError, ChatErrors."""
+    async with open_indexer(settings, root) as indexer:
+        await indexer.run()
+
+
+def main(root: Path) -> int:
+    """Run the command. Returns 0, or 1 on an error."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    if hasattr(os, "nice"):
+        os.nice(LOWEST_PRIORITY)
+    try:
+        asyncio.run(run(read_settings(read_environment(os.environ)), root))
+    except Exception as error:
+        log.error("uploads: %s", error, exc_info=error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

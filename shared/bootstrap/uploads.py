@@ -1,0 +1,66 @@
+"""Makes the store of uploads, which a laptop keeps in a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from shared.bootstrap.clients import Clients
+from shared.bootstrap.search import make_embedding
+from shared.files.base import Files
+from shared.retrieval.base import Retriever
+from shared.settings import MIB, SHARED_FOLDER, Settings, SettingsError
+from shared.uploads.base import UploadLimits, Uploads
+
+NO_READER = (
+    "UPLOADS=on needs the packages that read documents: `make run UPLOADS=on` installs them, or "
+    "`pip install -r requirements-ingest.txt`"
+)
+NOT_HERE = "UPLOADS=on works on a laptop, with the embedded index (INDEX_FILE)"
+
+
+@dataclass(frozen=True, slots=True)
+class UploadParts:
+    """The store of uploads and the index of their passages."""
+
+    store: Uploads
+    passages: Retriever
+    local_owner: str | None  # owns what an unknown user uploads
+
+    def include(self, retriever: Retriever, files: Files | None) -> tuple[Retriever, Files]:
+        """Return a retriever and a store of files that have the uploads, too."""
+        from shared.uploads.files import UploadFiles
+        from shared.uploads.retriever import UploadsRetriever
+
+        both = UploadsRetriever(retriever, self.passages, self.store, self.local_owner)
+        return both, UploadFiles(files, self.store)
+
+
+def make_uploads(clients: Clients, local_owner: str | None) -> UploadParts | None:
+    """Make the store of uploads; None if the settings have none. Raises SettingsError."""
+    settings = clients.settings
+    if settings.uploads != "on":
+        return None
+    _check_place(settings)
+    from shared.retrieval.sqlite.retriever import SqliteRetriever
+    from shared.uploads.folder.reader import UploadReader
+    from shared.uploads.folder.records import INDEX
+    from shared.uploads.folder.store import FolderUploads
+
+    folder = SHARED_FOLDER.parent / settings.uploads_folder
+    reader = UploadReader(SHARED_FOLDER.parent, folder)
+    if folder.is_dir():
+        reader.wake()  # continues what a killed process has left
+    limits = UploadLimits(settings.max_upload_megabytes * MIB, settings.max_uploads)
+    store = FolderUploads(folder, limits, reader.wake)
+    passages = SqliteRetriever(folder / INDEX, make_embedding(clients))
+    return UploadParts(store, passages, local_owner)
+
+
+def _check_place(settings: Settings) -> None:
+    """Raise SettingsError if uploads cannot be kept or read here."""
+    embedded = not (settings.retriever or settings.azure_search_endpoint)
+    if not settings.on_laptop or not embedded:
+        raise SettingsError((NOT_HERE,))
+    if any(find_spec(name) is None for name in ("ingest", "pypdf", "lxml")):
+        raise SettingsError((NO_READER,))

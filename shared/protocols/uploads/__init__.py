@@ -1,0 +1,1 @@
+"""Documents of users, in the words of azure-search-openai-demo."""

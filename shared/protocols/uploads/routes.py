@@ -1,0 +1,172 @@
+"""POST /upload, GET /list_uploaded and POST /delete_uploaded: a user's own documents.
+
+Paths, parts and answers are those of azure-search-openai-demo, whose page works with them. They
+name an upload by its file name, so that a later one of the same name replaces it when it is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from multipart import MultipartSegment
+from pydantic import BaseModel, Field
+
+from shared.domain.errors import BadRequest, NotFound
+from shared.http.body import read_body, require_object, validate
+from shared.http.call import JSON, Reply, dumps
+from shared.http.form_stream import read_form
+from shared.protocols import context_json
+from shared.protocols.exchange import READ, Exchange, Route
+from shared.protocols.openapi.operation import STRING, WITH_BODY, Operation, object_schema
+from shared.protocols.uploads.config import UploadsConfig, find_uploads
+from shared.uploads.base import NO_UPLOAD, Draft, Upload, Uploads, clean_name
+
+FILE_PART = "file"
+NO_FILE = "is required, the part of the form that holds a file"
+UPLOADED = "File uploaded successfully"
+STILL_READ = "File uploaded. It is still being read: its answers come later."
+POLL_SECONDS = 0.2
+FORM = object_schema(file={"type": "array", "items": {"type": "string", "format": "binary"}})
+
+
+class DeleteFields(BaseModel):
+    """The body of POST /delete_uploaded."""
+
+    filename: str = Field(min_length=1, description="As GET /list_uploaded has returned it.")
+
+
+async def upload(exchange: Exchange) -> Reply:
+    """Store the files of a form, and wait a while for their passages. Raises ChatErrors."""
+    uploads, owner = find_uploads(exchange)
+    stored = await exchange.wait_for(_store_files(exchange, uploads, owner))
+    seconds = exchange.app.config(UploadsConfig).wait_seconds
+    done = await exchange.wait_for(_wait_until_read(uploads, owner, stored, seconds))
+    if failed := [each for each in done if each.state == "failed"]:
+        reasons = (f"{each.name}: {each.reason}" for each in failed)
+        return _reply(422, " ".join(reasons))
+    is_read = all(each.state == "ready" for each in done)
+    return _reply(200, UPLOADED) if is_read else _reply(202, STILL_READ)
+
+
+async def _store_files(exchange: Exchange, uploads: Uploads, owner: str) -> list[Upload]:
+    """Store all files of a form, or none of them if one cannot be stored. Raises ChatErrors."""
+    drafts: list[Draft] = []
+    try:
+        current: Draft | None = None
+        async for event in read_form(exchange.call, exchange.app.limits.body_seconds):
+            if isinstance(event, MultipartSegment):
+                current = await _begin(uploads, owner, event)
+                drafts += [current] if current else []
+            elif event and current:
+                await current.write(bytes(event))
+        if not drafts:
+            raise BadRequest(NO_FILE, field=FILE_PART)
+        return [await draft.commit(replace=True) for draft in drafts]
+    finally:
+        for draft in drafts:
+            await draft.discard()
+
+
+async def _begin(uploads: Uploads, owner: str, part: MultipartSegment) -> Draft | None:
+    """Begin the upload of a part of the form; None for a part that is no file."""
+    if part.name != FILE_PART or part.filename is None:
+        return None
+    return await uploads.begin(owner, clean_name(part.filename))
+
+
+async def _wait_until_read(
+    uploads: Uploads, owner: str, stored: Iterable[Upload], seconds: float
+) -> list[Upload]:
+    """Return the uploads when all are read, or as they are after a while."""
+    loop = asyncio.get_running_loop()
+    ids, end = {upload.id for upload in stored}, loop.time() + seconds
+    while True:
+        found = [each for each in await uploads.list(owner) if each.id in ids]
+        if loop.time() > end or all(each.state in ("ready", "failed") for each in found):
+            return found
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def list_uploaded(exchange: Exchange) -> Reply:
+    """List the names of the caller's uploads. Raises ChatErrors."""
+    uploads, owner = find_uploads(exchange)
+    found = await exchange.wait_for(uploads.list(owner))
+    names = sorted({upload.name for upload in found})
+    return Reply(200, JSON, dumps(names), exchange.headers)
+
+
+async def delete_uploaded(exchange: Exchange) -> Reply:
+    """Delete the caller's uploads of a name. Raises ChatErrors."""
+    uploads, owner = find_uploads(exchange)
+    body = await read_body(exchange.call, exchange.app.limits, forms=False)
+    name = validate(DeleteFields, require_object(body.json)).filename
+    ids = [it.id for it in await exchange.wait_for(uploads.list(owner)) if it.name == name]
+    if not ids:
+        raise NotFound(NO_UPLOAD)
+    for id in ids:
+        await exchange.wait_for(uploads.delete(owner, id))
+    return _reply(200, f"File {name} deleted successfully")
+
+
+def _reply(status: int, message: str) -> Reply:
+    return Reply(status, JSON, dumps({"message": message}), {"Cache-Control": "no-store"})
+
+
+_MESSAGE = object_schema(message=STRING)
+
+ROUTES = (
+    Route(
+        path="/upload",
+        methods=("POST",),
+        handler=upload,
+        errors=context_json.ERRORS,
+        operations={
+            "POST": Operation(
+                tag="Uploads",
+                summary="Upload documents",
+                description="A later upload of the same name replaces the earlier one.",
+                request=FORM,
+                statuses={
+                    200: "They are stored and found.",
+                    202: "They are stored, and still being read.",
+                    422: "A file cannot be read: `message` says why.",
+                },
+                errors=(*WITH_BODY, 404, 429),
+                error=context_json.ERROR_SCHEMA,
+            )
+        },
+        usage="POST /upload with a form that has a part file for each document",
+    ),
+    Route(
+        path="/list_uploaded",
+        methods=READ,
+        handler=list_uploaded,
+        errors=context_json.ERRORS,
+        operations={
+            "GET": Operation(
+                tag="Uploads",
+                summary="List the names of your uploads",
+                errors=(404,),
+                error=context_json.ERROR_SCHEMA,
+            )
+        },
+        usage="GET /list_uploaded",
+    ),
+    Route(
+        path="/delete_uploaded",
+        methods=("POST",),
+        handler=delete_uploaded,
+        errors=context_json.ERRORS,
+        operations={
+            "POST": Operation(
+                tag="Uploads",
+                summary="Delete an upload",
+                request=DeleteFields,
+                errors=(*WITH_BODY, 404),
+                error=context_json.ERROR_SCHEMA,
+            )
+        },
+        usage='POST /delete_uploaded with a body such as {"filename": "report.pdf"}',
+    ),
+)

@@ -1,0 +1,1 @@
+"""Documents that users upload: each belongs to the one who did."""

@@ -1,0 +1,1 @@
+"""Uploads in a folder, for a laptop."""

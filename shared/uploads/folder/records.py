@@ -1,0 +1,169 @@
+"""The files of an upload on disk, which the app and the reading process share.
+
+Each upload has a folder, `<owner's hash>/<id>`. Each file in it has one writer, so that none
+overwrites what another has changed: the app writes the record, the content and the mark of the
+deletion, and the reading process the result.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from shared.uploads.base import State, Upload, is_upload_id
+
+M = TypeVar("M", bound=BaseModel)
+
+INDEX = "index.db"  # the index of all uploads, beside the owners' folders
+PRIVATE = 0o700  # of a folder: nobody else on the machine reads the documents
+
+_RECORD, _RESULT, _DELETED = "record.json", "result.json", "deleted"
+_SUFFIX = re.compile(r"\.[a-z0-9]{1,10}")
+_DRAFT = ".draft-"  # the start of the name of an incomplete upload's folder
+
+
+class Record(BaseModel):
+    """What is known of an upload when it is stored."""
+
+    model_config = ConfigDict(frozen=True)
+
+    owner: str
+    name: str
+    size: int
+    created: float
+    replaces: bool = False  # earlier uploads of the same name, when it is ready
+
+
+class Result(BaseModel):
+    """What became of an upload."""
+
+    model_config = ConfigDict(frozen=True)
+
+    state: State = "queued"
+    reason: str = ""
+    attempts: int = 0  # to read it
+
+
+@dataclass(frozen=True, slots=True)
+class UploadFolder:
+    """The folder of an upload."""
+
+    path: Path
+
+    @property
+    def id(self) -> str:
+        """The id of the upload."""
+        return self.path.name
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether its owner has deleted it."""
+        return (self.path / _DELETED).exists()
+
+    def mark_deleted(self) -> None:
+        """Hide it from now on. Raises OSError."""
+        (self.path / _DELETED).touch()
+
+    def remove(self) -> None:
+        """Delete the folder: the mark of the deletion last. Raises OSError."""
+        for entry in self.path.iterdir():
+            if entry.name != _DELETED:
+                entry.unlink()
+        shutil.rmtree(self.path)
+
+    def content(self, name: str) -> Path:
+        """The path of the file; its suffix is that of the name, by which readers are chosen."""
+        suffix = PurePosixPath(name).suffix.lower()
+        return self.path / f"content{suffix if _SUFFIX.fullmatch(suffix) else ''}"
+
+    def read(self) -> Upload | None:
+        """Return the upload, None if it is deleted or incomplete. Raises OSError."""
+        record = _read(self.path / _RECORD, Record)
+        if record is None or self.is_deleted:
+            return None
+        result = self.read_result()
+        values = record.owner, record.name, record.size, record.created
+        return Upload(self.id, *values, state=result.state, reason=result.reason)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it replaces earlier uploads of the same name. Raises OSError."""
+        record = _read(self.path / _RECORD, Record)
+        return record is not None and record.replaces
+
+    def read_result(self) -> Result:
+        """Return what became of it. Raises OSError."""
+        return _read(self.path / _RESULT, Result) or Result()
+
+    def write_record(self, record: Record) -> None:
+        """Write the record of a new upload. Raises OSError."""
+        _write(self.path / _RECORD, record)
+
+    def write_result(self, result: Result) -> None:
+        """Write what became of it. Raises OSError, FileNotFoundError if the upload is removed."""
+        _write(self.path / _RESULT, result)
+
+
+def list_owners(root: Path) -> list[Path]:
+    """Return the folders of all owners. Raises OSError."""
+    return _subfolders(root)
+
+
+def list_folders(root: Path) -> Iterator[UploadFolder]:
+    """Yield the folders of all uploads, also of deleted ones. Raises OSError."""
+    for owner in list_owners(root):
+        yield from list_owner(owner)
+
+
+def list_owner(folder: Path) -> Iterator[UploadFolder]:
+    """Yield the folders of an owner's uploads, also of deleted ones. Raises OSError."""
+    for path in _subfolders(folder):
+        if is_upload_id(path.name):
+            yield UploadFolder(path)
+
+
+def list_drafts(owner: Path) -> list[Path]:
+    """Return the folders of an owner's incomplete uploads. Raises OSError."""
+    return [path for path in _subfolders(owner) if path.name.startswith(_DRAFT)]
+
+
+def owner_folder(root: Path, owner: str) -> Path:
+    """The folder of an owner's uploads. Its name is no oid."""
+    return root / sha256(owner.encode()).hexdigest()[:32]
+
+
+def make_draft(folder: Path) -> UploadFolder:
+    """Make the folder of an incomplete upload of an owner. Raises OSError."""
+    path = folder / f"{_DRAFT}{secrets.token_hex(8)}"
+    path.mkdir(PRIVATE, parents=True)
+    return UploadFolder(path)
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    with suppress(FileNotFoundError):
+        entries = sorted(folder.iterdir())
+        return [path for path in entries if path.is_dir() and not path.is_symlink()]
+    return []
+
+
+def _read(path: Path, model: type[M]) -> M | None:
+    """Read a file; None if there is none, or if it is damaged. Raises OSError."""
+    with suppress(FileNotFoundError, ValidationError):
+        return model.model_validate_json(path.read_bytes())
+    return None
+
+
+def _write(path: Path, value: BaseModel) -> None:
+    """Write a file atomically."""
+    part = path.with_suffix(".part")
+    part.write_text(value.model_dump_json(), "utf-8")
+    part.replace(path)

@@ -1,0 +1,146 @@
+"""A Retriever that searches an index, and each owner's uploads in an index of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+
+from shared.domain.errors import Misconfigured, Unavailable
+from shared.domain.events import Source
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
+from shared.retrieval.base import (
+    WHOLE_FILE,
+    FilePart,
+    IndexStatistics,
+    Retriever,
+    SearchResult,
+    distinct,
+)
+from shared.uploads.base import CATEGORY, Upload, Uploads, upload_id
+
+FEWEST_PASSAGES = 20
+"""Passages of uploads, all owners' together, below which the relevance of a search is unknown: the
+terms of a question are then as frequent in them as any other."""
+
+NOT_SEARCHED = "Your uploads were not searched: their index cannot be read."
+
+log = logging.getLogger("chat")
+
+
+class UploadsRetriever(Retriever):
+    """Searches `shared` for what it gives to the user, and `passages` for the user's uploads."""
+
+    def __init__(
+        self,
+        shared: Retriever,
+        passages: Retriever,
+        uploads: Uploads,
+        local_owner: str | None = None,
+    ) -> None:
+        """`local_owner` owns what an unknown user uploads; None: they own nothing."""
+        self.shared, self._passages, self._uploads = shared, passages, uploads
+        self._local_owner = local_owner
+        self.name = shared.name
+
+    async def ready(self) -> None:
+        """Check that the shared index is available. Raises ChatErrors."""
+        await self.shared.ready()
+
+    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
+        """Return the best passages of both indexes, by their ranks. Raises ChatErrors."""
+        owner = self._owner(user)
+        names = await self._ready_paths(owner)
+        if not owner or not names:
+            return await self.shared.search(user, query, overrides)
+        result, own = await asyncio.gather(
+            self.shared.search(user, query, overrides), self._search_own(owner, query, overrides)
+        )
+        visible = [source for source in own.sources if upload_id(source.sourcefile) in names]
+        return replace(
+            result,
+            sources=tuple(islice(_fuse(visible, result.sources), overrides.top)),
+            excluded=(*own.excluded, *result.excluded),
+            notes=(*result.notes, *own.notes),
+            relevance=self._relevance(result, own) if visible else result.relevance,
+        )
+
+    async def _search_own(self, owner: str, query: str, overrides: Overrides) -> SearchResult:
+        """Search the uploads of an owner; an index that cannot be read is a note of the answer."""
+        try:
+            result = await self._passages.search(User(owner), query, _restrict(overrides))
+        except (Misconfigured, Unavailable) as error:
+            log.error("uploads: %s", error.cause or error)
+            return SearchResult((), {}, (NOT_SEARCHED,))
+        return replace(result, notes=())  # those of the shared index are the same
+
+    async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
+        """Whether `user` may see any passage of a file. Raises ChatErrors."""
+        if upload_id(sourcefile) is None:
+            return await self.shared.readable(user, sourcefile, overrides)
+        return await self._is_ready(user, sourcefile)
+
+    async def list_passages(
+        self, user: User, sourcefile: str, overrides: Overrides, part: FilePart = WHOLE_FILE
+    ) -> tuple[Source, ...]:
+        """Return the passages of a part of a file that `user` may see. Raises ChatErrors."""
+        if upload_id(sourcefile) is None:
+            return await self.shared.list_passages(user, sourcefile, overrides, part)
+        if not await self._is_ready(user, sourcefile):
+            return ()
+        owner = User(self._owner(user))
+        return await self._passages.list_passages(owner, sourcefile, _restrict(overrides), part)
+
+    async def list_files(
+        self, user: User, overrides: Overrides, after: str, limit: int
+    ) -> tuple[str, ...]:
+        """Return the next files of which `user` may see a passage. Raises ChatErrors."""
+        files = await self.shared.list_files(user, overrides, after, limit)
+        uploads = (await self._ready_paths(self._owner(user))).values()
+        return tuple(sorted({*files, *(name for name in uploads if name > after)})[:limit])
+
+    async def list_categories(
+        self, user: User, overrides: Overrides, limit: int
+    ) -> tuple[str, ...]:
+        """Return the categories of passages that `user` may see. Raises ChatErrors."""
+        categories = await self.shared.list_categories(user, overrides, limit)
+        has_uploads = await self._ready_paths(self._owner(user))
+        return tuple(sorted({*categories, CATEGORY}))[:limit] if has_uploads else categories
+
+    def statistics(self) -> IndexStatistics | None:
+        """What the shared index holds. Raises ChatErrors."""
+        return self.shared.statistics()
+
+    def _owner(self, user: User) -> str | None:
+        return user.oid or self._local_owner
+
+    async def _ready_paths(self, owner: str | None) -> dict[str, str]:
+        """Return the encoded paths of an owner's uploads that are ready, by their ids."""
+        uploads: Iterable[Upload] = await self._uploads.list(owner) if owner else ()
+        return {each.id: each.sourcefile for each in uploads if each.state == "ready"}
+
+    async def _is_ready(self, user: User, sourcefile: str) -> bool:
+        return sourcefile in (await self._ready_paths(self._owner(user))).values()
+
+    def _relevance(self, result: SearchResult, own: SearchResult) -> float | None:
+        """The higher relevance; None if one is unknown."""
+        statistics = self._passages.statistics()
+        passages = statistics.passages if statistics else None
+        if result.relevance is None or own.relevance is None or (passages or 0) < FEWEST_PASSAGES:
+            return None
+        return max(result.relevance, own.relevance)
+
+
+def _restrict(overrides: Overrides) -> Overrides:
+    """Return the overrides of a search among an owner's uploads alone."""
+    filters = {"use_oid_security_filter": True, "use_groups_security_filter": False}
+    return overrides.model_copy(update={**filters, "filter": None})
+
+
+def _fuse(*rankings: Iterable[Source]) -> Iterable[Source]:
+    """Return the sources by rank; of equal ranks that of the first ranking leads."""
+    ranked = [(rank, source) for ranking in rankings for rank, source in enumerate(ranking)]
+    return distinct(source for _, source in sorted(ranked, key=lambda pair: pair[0]))

@@ -1,0 +1,209 @@
+"""The run that reads uploads: states, failures, replacement, and a kill at any moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.sandbox import SandboxReader
+from ingest.targets.index_writer import IndexUnavailable
+from ingest.uploads import MAX_ATTEMPTS, STOPPED
+from tests.support.fake_index_writer import FakePassageReader
+from tests.support.uploads import UploadsFolder
+
+
+class Killed(BaseException):
+    """The process ends."""
+
+
+class Moments:
+    """Ends the process before or after the nth call of what it wraps."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.count = limit, 0
+
+    def pass_moment(self) -> None:
+        self.count += 1
+        if self.count == self.limit:
+            raise Killed
+
+    def wrap(self, target: Any) -> Any:
+        moments = self
+
+        class Wrapped:
+            def __getattr__(self, name: str) -> Any:
+                async def call(*args: Any) -> Any:
+                    moments.pass_moment()
+                    result = await getattr(target, name)(*args)
+                    moments.pass_moment()
+                    return result
+
+                return call
+
+        return Wrapped()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> UploadsFolder:
+    return UploadsFolder(tmp_path)
+
+
+def states(folder: UploadsFolder, owner: str = "anna") -> dict[str, tuple[str, str]]:
+    return {each.name: (each.state, each.reason) for each in folder.uploads_of(owner)}
+
+
+def test_upload_is_read_for_its_owner(folder: UploadsFolder) -> None:
+    folder.add("anna", "plan.md", "June.")
+    folder.run()
+
+    assert states(folder) == {"plan.md": ("ready", "")}
+    assert folder.search("anna", "June") == ["June."]
+    assert folder.search("ben", "June") == []
+
+
+def test_files_of_one_name_stay_separate(folder: UploadsFolder) -> None:
+    folder.add("anna", "plan.md", "The month is June.")
+    folder.add("ben", "plan.md", "The month is July.")
+    folder.run()
+
+    assert folder.search("anna", "month") == ["The month is June."]
+    assert folder.search("ben", "month") == ["The month is July."]
+
+
+def test_unreadable_upload_fails_with_the_reason(folder: UploadsFolder) -> None:
+    folder.add("anna", "bad.md", "broken")
+    folder.add("anna", "good.md", "June.")
+    folder.run()
+
+    assert states(folder) == {"bad.md": ("failed", "It is damaged."), "good.md": ("ready", "")}
+
+
+def test_later_upload_replaces_the_earlier_one_when_it_is_ready(folder: UploadsFolder) -> None:
+    folder.add("anna", "plan.md", "June.")
+    folder.add("ben", "plan.md", "July.")
+    folder.run()
+    folder.add("anna", "plan.md", "It is June or so.", replace=True)
+    assert folder.search("anna", "June") == ["June."]
+    folder.run()
+
+    assert folder.search("anna", "June") == ["It is June or so."]
+    assert folder.search("ben", "July") == ["July."]
+    assert folder.indexed() == folder.folders()
+
+
+def test_failed_upload_replaces_failed_ones_alone(folder: UploadsFolder) -> None:
+    folder.add("anna", "plan.md", "June.")
+    folder.run()
+    for _ in range(2):
+        folder.add("anna", "plan.md", "broken", replace=True)
+        folder.run()
+
+    assert [upload.state for upload in folder.uploads_of("anna")] == ["ready", "failed"]
+    assert folder.search("anna", "June") == ["June."]
+
+
+def test_run_without_work_changes_nothing(folder: UploadsFolder) -> None:
+    folder.add("anna", "plan.md", "June.")
+    folder.run()
+    before = {path: path.stat().st_mtime_ns for path in folder.root.rglob("*.db")}
+    reader = FakePassageReader()
+    folder.run(reader)
+
+    assert reader.read_names == []
+    assert {path: path.stat().st_mtime_ns for path in folder.root.rglob("*.db")} == before
+
+
+def test_lost_index_is_made_again(folder: UploadsFolder) -> None:
+    folder.add("anna", "plan.md", "June.")
+    folder.run()
+    (folder.root / "index.db").unlink()
+    folder.run()
+
+    assert folder.search("anna", "June") == ["June."]
+
+
+def test_upload_that_ends_the_process_fails_after_some_attempts(folder: UploadsFolder) -> None:
+    class Killer(FakePassageReader):
+        async def read_passages(self, path: Path, name: str) -> Any:
+            raise Killed
+
+    folder.add("anna", "plan.md", "June.")
+    for _ in range(MAX_ATTEMPTS):
+        with pytest.raises(Killed):
+            folder.run(Killer())
+        assert states(folder)["plan.md"] == ("reading", "")
+    folder.run(Killer())
+
+    assert states(folder) == {"plan.md": ("failed", STOPPED)}
+
+
+def test_failure_of_the_index_is_not_that_of_the_upload(folder: UploadsFolder) -> None:
+    class Busy:
+        def __init__(self, target: Any) -> None:
+            self.fingerprints = target.fingerprints
+
+        async def put(self, *_: object) -> None:
+            raise IndexUnavailable("It is locked.")
+
+    folder.add("anna", "plan.md", "June.")
+    for _ in range(MAX_ATTEMPTS + 1):
+        with pytest.raises(IndexUnavailable):
+            folder.run(writer=Busy)
+    folder.run()
+
+    assert states(folder) == {"plan.md": ("ready", "")}
+
+
+@pytest.mark.parametrize("limit", range(1, 40))
+def test_kill_at_any_moment_leaves_what_the_next_run_completes(
+    folder: UploadsFolder, limit: int
+) -> None:
+    deleted = folder.add("anna", "deleted.md", "A deleted plan.")
+    folder.add("anna", "plan.md", "An old plan.")
+    folder.run()
+    folder.delete("anna", deleted.id)
+    folder.add("anna", "plan.md", "A new plan.", replace=True)
+    folder.add("ben", "plan.md", "Another plan.")
+    moments = Moments(limit)
+    try:
+        folder.run(moments.wrap(FakePassageReader()), moments.wrap)
+    except Killed:
+        found = folder.search("anna", "plan")
+        assert found in (["An old plan."], ["A new plan."], [])
+    else:
+        assert moments.count < 30  # so that the moments of this test are all there are
+    folder.run()
+
+    assert folder.search("anna", "plan") == ["A new plan."]
+    assert folder.search("ben", "plan") == ["Another plan."]
+    assert folder.indexed() == folder.folders()
+    assert len(folder.folders()) == 2
+
+
+def test_deletion_while_it_is_read_is_not_undone(folder: UploadsFolder) -> None:
+    class Deleting(FakePassageReader):
+        async def read_passages(self, path: Path, name: str) -> Any:
+            await folder.store.delete("anna", upload.id)
+            return await super().read_passages(path, name)
+
+    upload = folder.add("anna", "plan.md", "June.")
+    folder.run(Deleting())
+
+    assert folder.uploads_of("anna") == ()
+    assert folder.search("anna", "June") == []
+    assert folder.indexed() == folder.folders() == set()
+
+
+def test_real_reader_reads_by_the_type_of_the_name(folder: UploadsFolder) -> None:
+    folder.add("anna", "Plan 1.MD", "# Plan\n\nJune.")
+    folder.add("anna", "fake.pdf", "June.")
+    folder.add("anna", "program.exe", "\x00\x01\x02")
+    folder.run(SandboxReader())
+
+    assert states(folder) == {
+        "Plan 1.MD": ("ready", ""),
+        "fake.pdf": ("failed", "Its content is not what its name says."),
+        "program.exe": ("failed", "There is no reader for this type of file."),
+    }

@@ -1,0 +1,134 @@
+"""Uploads in a folder: whole or not at all, within limits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shared.domain.errors import NotFound, TooLarge, TooManyRequests, Unavailable
+from shared.uploads.folder.records import list_drafts, make_draft, owner_folder
+from shared.uploads.folder.store import FolderDraft
+from tests.support.uploads import LIMITS, UploadsFolder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> UploadsFolder:
+    return UploadsFolder(tmp_path / "uploads")
+
+
+def test_upload_is_listed_for_its_owner(folder: UploadsFolder) -> None:
+    upload = folder.add("anna", "plan.md", "June.")
+
+    assert folder.uploads_of("anna") == (upload,)
+    assert (upload.name, upload.size, upload.state) == ("plan.md", 5, "queued")
+    assert folder.uploads_of("ben") == ()
+    assert folder.wakes == 1
+
+
+def test_path_has_no_owner(folder: UploadsFolder) -> None:
+    folder.add("anna", "plan.md", "June.")
+
+    assert not [path for path in folder.root.rglob("*") if "anna" in path.name]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.root.glob("*/*"))
+
+
+def test_draft_is_no_upload(folder: UploadsFolder) -> None:
+    async def go() -> None:
+        draft = await folder.store.begin("anna", "plan.md")
+        await draft.write(b"June.")
+        assert await folder.store.list("anna") == ()
+        await draft.discard()
+
+    asyncio.run(go())
+    assert list_drafts(owner_folder(folder.root, "anna")) == []
+    assert folder.wakes == 0
+
+
+def test_abandoned_draft_is_removed_after_an_hour(folder: UploadsFolder) -> None:
+    for _ in range(2):
+        make_draft(owner_folder(folder.root, "anna")).content("plan.md").write_text("Jun")
+    old, new = list_drafts(owner_folder(folder.root, "anna"))
+    os.utime(old, (0, 0))
+    folder.run()
+
+    assert list_drafts(owner_folder(folder.root, "anna")) == [new]
+
+
+def test_discard_keeps_what_is_committed(folder: UploadsFolder) -> None:
+    async def go() -> None:
+        draft = await folder.store.begin("anna", "plan.md")
+        await draft.commit()
+        await draft.discard()
+
+    asyncio.run(go())
+    assert len(folder.uploads_of("anna")) == 1
+
+
+def test_large_file_is_refused_while_it_is_written(folder: UploadsFolder) -> None:
+    folder.add("anna", "small.md", "x" * LIMITS.file_bytes)
+    with pytest.raises(TooLarge, match=r"large\.md is larger than 0\.000\d+ MB"):
+        folder.add("anna", "large.md", "x" * (LIMITS.file_bytes + 1))
+
+
+def test_number_of_uploads_is_limited_for_each_owner(folder: UploadsFolder) -> None:
+    uploads = [folder.add("anna", f"{n}.md", "x") for n in range(LIMITS.files)]
+    with pytest.raises(TooManyRequests, match="You have 3 uploads"):
+        folder.add("anna", "more.md", "x")
+    folder.add("ben", "more.md", "x")
+    folder.delete("anna", uploads[0].id)
+    folder.add("anna", "more.md", "x")
+
+    assert len(folder.uploads_of("anna")) == LIMITS.files
+
+
+def test_concurrent_drafts_do_not_exceed_the_limit(folder: UploadsFolder) -> None:
+    async def go() -> None:
+        begun = (folder.store.begin("anna", f"{n}.md") for n in range(LIMITS.files + 3))
+        drafts = await asyncio.gather(*begun, return_exceptions=True)
+        assert any(isinstance(draft, TooManyRequests) for draft in drafts)
+        for draft in drafts:
+            if isinstance(draft, FolderDraft):
+                await draft.commit()
+
+    asyncio.run(go())
+    assert len(folder.uploads_of("anna")) <= LIMITS.files
+    assert list_drafts(owner_folder(folder.root, "anna")) == []
+
+
+@pytest.mark.parametrize("id", ["", "..", "../x", "index.db", "upload-" + "a" * 16])
+def test_other_ids_are_no_uploads(folder: UploadsFolder, id: str) -> None:
+    folder.add("anna", "plan.md", "June.")
+    with pytest.raises(NotFound):
+        folder.delete("anna", id)
+    with pytest.raises(NotFound):
+        asyncio.run(folder.store.open(id))
+
+
+def test_upload_of_another_owner_cannot_be_deleted(folder: UploadsFolder) -> None:
+    upload = folder.add("anna", "plan.md", "June.")
+    with pytest.raises(NotFound):
+        folder.delete("ben", upload.id)
+
+    assert folder.uploads_of("anna") == (upload,)
+
+
+def test_deleted_upload_is_gone_at_once(folder: UploadsFolder) -> None:
+    upload = folder.add("anna", "plan.md", "June.")
+    folder.delete("anna", upload.id)
+
+    assert folder.uploads_of("anna") == ()
+    with pytest.raises(NotFound):
+        asyncio.run(folder.store.open(upload.id))
+    with pytest.raises(NotFound):
+        folder.delete("anna", upload.id)
+
+
+def test_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    tmp_path.joinpath("uploads").write_text("a file")
+    folder = UploadsFolder(tmp_path / "uploads", replace(LIMITS, files=1))
+    with pytest.raises(Unavailable):
+        folder.add("anna", "plan.md", "June.")
