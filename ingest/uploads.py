@@ -16,18 +16,19 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from ingest.document import UnreadableDocument
 from ingest.enrich import Enricher
-from ingest.sandbox import SandboxLimits, SandboxReader
+from ingest.sandbox import SandboxLimits, SandboxReader, SandboxStartError
+from ingest.secrets import describe_secret, describe_secret_name
 from ingest.setup import build_enricher, get_embedding_dimensions, read_description_prompt
 from ingest.splitting.passages import SPLITTER_VERSION
 from ingest.targets.index_writer import Document, DocumentRejected, IndexUnavailable, IndexWriter
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.local_settings import read_environment
 from shared.domain.errors import BadRequest, ChatError
-from shared.settings import MIB, Settings, read_settings
+from shared.settings import MIB, Settings, SettingsError, read_settings
 from shared.uploads.base import CATEGORY, Upload
 from shared.uploads.folder.records import (
     INDEX,
@@ -44,8 +45,9 @@ log = logging.getLogger("uploads")
 MAX_ATTEMPTS = 3
 """Attempts to read an upload: one that stops the process each time is not read any more."""
 STOPPED = f"Reading it stopped {MAX_ATTEMPTS} times before it was complete."
-DRAFT_SECONDS = 3600.0  # after which an incomplete upload has no request any more
+DRAFT_SECONDS = 600.0  # after which an incomplete upload has no request any more
 LOWEST_PRIORITY = 19
+READ_SECONDS = 180.0  # for a file: more than `make index` has, which others do not hold up
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,6 @@ class UploadIndexer:
     reader: SandboxReader
     writer: IndexWriter
     enricher: Enricher
-    embedding: str = ""  # the model of the vectors
     version: int = SPLITTER_VERSION
     _indexed: dict[str, str] = field(default_factory=dict)  # fingerprints by name
 
@@ -85,9 +86,7 @@ class UploadIndexer:
             del self._indexed[name]
         if names:
             await self.writer.finish()
-        for folder in deleted:
-            folder.remove()
-        return bool(deleted)
+        return any([_remove(folder) for folder in deleted])
 
     async def _read_next(self) -> bool:
         """Read the oldest upload that the index does not have. Returns whether there was one."""
@@ -98,7 +97,7 @@ class UploadIndexer:
                 waiting.append((upload, folder))
         if not waiting:
             return False
-        upload, folder = min(waiting, key=lambda pair: pair[0].created)
+        upload, folder = min(waiting, key=lambda pair: _order(pair[0]))
         with suppress(FileNotFoundError):  # removed by hand
             result = await self._read(upload, folder)
             _delete_replaced(upload, folder, result)
@@ -121,15 +120,18 @@ class UploadIndexer:
         if attempts > MAX_ATTEMPTS:
             return Result(state="failed", reason=STOPPED)
         folder.write_result(Result(state="reading", attempts=attempts))
+        path = folder.content(upload.name)
+        if reason := describe_secret_name(PurePath(upload.name)) or describe_secret(path):
+            return Result(state="failed", reason=reason)
         try:
-            content = await self.reader.read_passages(folder.content(upload.name), upload.path)
+            content = await self.reader.read_passages(path, upload.path)
             own = tuple(replace(it, oids=(upload.owner,), category=CATEGORY) for it in content)
             passages, vectors = await self.enricher.enrich(own)
             document = Document(upload.path, self._fingerprint, passages, vectors)
             await self.writer.put(document, folder.path)
         except (UnreadableDocument, BadRequest) as error:
             return Result(state="failed", reason=str(error))
-        except (IndexUnavailable, ChatError):  # not the fault of this upload
+        except (IndexUnavailable, SandboxStartError, ChatError):  # not the fault of this upload
             folder.write_result(result)
             raise
         except DocumentRejected as error:
@@ -139,6 +141,16 @@ class UploadIndexer:
         return Result(state="ready")
 
 
+def _remove(folder: UploadFolder) -> bool:
+    """Remove a folder. Returns whether it is gone; the next run tries again."""
+    try:
+        folder.remove()
+    except OSError as error:
+        log.error("uploads: %s cannot be removed: %s", folder.id, error.strerror)
+        return False
+    return True
+
+
 def _delete_replaced(upload: Upload, folder: UploadFolder, result: Result) -> None:
     """Mark the earlier uploads of the same name as deleted, if this one replaces them.
 
@@ -146,20 +158,26 @@ def _delete_replaced(upload: Upload, folder: UploadFolder, result: Result) -> No
     """
     for other in list_owner(folder.path.parent) if folder.replaces else ():
         earlier = other.read()
-        if earlier is None or earlier.name != upload.name or earlier.created >= upload.created:
+        if earlier is None or earlier.name != upload.name or _order(earlier) >= _order(upload):
             continue
         if result.state == "ready" or earlier.state == "failed":
             other.mark_deleted()
+
+
+def _order(upload: Upload) -> tuple[float, str]:
+    return upload.created, upload.id
 
 
 @asynccontextmanager
 async def open_indexer(settings: Settings, root: Path) -> AsyncIterator[UploadIndexer]:
     """Make the parts of a run, and close them. Raises SettingsError, ChatErrors."""
     from ingest.targets.sqlite.writer import SqliteIndexWriter
-    from shared.retrieval.sqlite.schema import IndexMeta
+    from shared.retrieval.sqlite.schema import IndexMeta, is_index_file
 
     clients = Clients(settings, batch=True)
-    limits = SandboxLimits(max_bytes=settings.max_upload_megabytes * MIB)
+    limits = SandboxLimits(max_bytes=settings.max_upload_megabytes * MIB, timeout=READ_SECONDS)
+    if (root / INDEX).exists() and not is_index_file(root / INDEX):
+        (root / INDEX).unlink()  # damaged: it is made again of the files
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
         enricher = build_enricher(clients, read_description_prompt())
@@ -178,14 +196,14 @@ async def run(settings: Settings, root: Path) -> None:
 
 
 def main(root: Path) -> int:
-    """Run the command. Returns 0, or 1 on an error."""
+    """Run the command. Returns 0, or 1 on an error that its message explains."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     if hasattr(os, "nice"):
         os.nice(LOWEST_PRIORITY)
     try:
         asyncio.run(run(read_settings(read_environment(os.environ)), root))
-    except Exception as error:
-        log.error("uploads: %s", error, exc_info=error)
+    except (IndexUnavailable, SettingsError, SandboxStartError, ChatError) as error:
+        log.error("uploads: %s", getattr(error, "cause", None) or error)
         return 1
     return 0
 

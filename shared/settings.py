@@ -238,7 +238,7 @@ class Settings(BaseModel):
 
     # Documents of users
     uploads: Switch = "off"
-    uploads_folder: Name = "user_documents"
+    uploads_folder: Name = ".user_documents"
     max_upload_megabytes: int = Field(default=32, ge=1, le=100)
     max_uploads: int = Field(default=100, ge=1)
 

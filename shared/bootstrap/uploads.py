@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 
 from shared.bootstrap.clients import Clients
@@ -16,6 +17,7 @@ NO_READER = (
     "UPLOADS=on needs the packages that read documents: `make run UPLOADS=on` installs them, or "
     "`pip install -r requirements-ingest.txt`"
 )
+SAME_INDEX = "UPLOADS_FOLDER must not be the folder of INDEX_FILE: it has an index of its own"
 NOT_HERE = "UPLOADS=on works on a laptop, with the embedded index (INDEX_FILE)"
 
 
@@ -43,12 +45,14 @@ def make_uploads(clients: Clients, local_owner: str | None) -> UploadParts | Non
         return None
     _check_place(settings)
     from shared.retrieval.sqlite.retriever import SqliteRetriever
-    from shared.uploads.folder.reader import UploadReader
+    from shared.uploads.folder.reader import UploadReader, run_process
     from shared.uploads.folder.records import INDEX
     from shared.uploads.folder.store import FolderUploads
 
     folder = SHARED_FOLDER.parent / settings.uploads_folder
-    reader = UploadReader(SHARED_FOLDER.parent, folder)
+    if (folder / INDEX).resolve() == (SHARED_FOLDER.parent / settings.index_file).resolve():
+        raise SettingsError((SAME_INDEX,))
+    reader = UploadReader(partial(run_process, SHARED_FOLDER.parent, folder))
     if folder.is_dir():
         reader.wake()  # continues what a killed process has left
     limits = UploadLimits(settings.max_upload_megabytes * MIB, settings.max_uploads)

@@ -257,7 +257,7 @@ def _parse_form(data: bytes, header: Header, limits: Limits) -> Body:
     except ParserLimitReached:
         message = f"The form has more than {MAX_PARTS} parts, or a part with too many headers."
         raise BadRequest(message) from None
-    except MultipartError:
+    except (MultipartError, UnicodeError):  # of the boundary
         raise BadRequest("The form cannot be read: it is not valid multipart/form-data.") from None
     if len({name for name, _ in parts}) < len(parts):
         raise BadRequest("The form has two parts of the same name.")

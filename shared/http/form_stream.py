@@ -42,7 +42,7 @@ async def read_form(call: Call, stall_seconds: float) -> AsyncIterator[FormEvent
         _check_complete(parser)
     except ParserLimitReached:
         raise BadRequest(TOO_MANY_PARTS) from None
-    except MultipartError:
+    except (MultipartError, UnicodeError):  # of the boundary
         raise BadRequest(INVALID_FORM) from None
 
 

@@ -120,6 +120,7 @@ def clean_name(filename: str) -> str:
     Some clients send the path of the file on their own system.
     """
     name = unicodedata.normalize("NFC", re.split(r"[/\\]", filename)[-1])
+    name = re.sub(r"\s", " ", name)  # macOS names screenshots with other spaces
     name = "".join(char for char in name if char.isprintable()).strip()
     if name in ("", ".", ".."):
         raise BadRequest("must have a file name", field="file")

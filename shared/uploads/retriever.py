@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
-from shared.domain.errors import Misconfigured, Unavailable
+from shared.domain.errors import ChatError, Misconfigured, Unavailable
 from shared.domain.events import Source
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
@@ -26,6 +27,7 @@ FEWEST_PASSAGES = 20
 """Passages of uploads, all owners' together, below which the relevance of a search is unknown: the
 terms of a question are then as frequent in them as any other."""
 
+MAX_TOP = 50  # passages of a search, as in a request
 NOT_SEARCHED = "Your uploads were not searched: their index cannot be read."
 
 log = logging.getLogger("chat")
@@ -65,7 +67,7 @@ class UploadsRetriever(Retriever):
             sources=tuple(islice(_fuse(visible, result.sources), overrides.top)),
             excluded=(*own.excluded, *result.excluded),
             notes=(*result.notes, *own.notes),
-            relevance=self._relevance(result, own) if visible else result.relevance,
+            relevance=await self._relevance(result, own) if visible else result.relevance,
         )
 
     async def _search_own(self, owner: str, query: str, overrides: Overrides) -> SearchResult:
@@ -73,7 +75,7 @@ class UploadsRetriever(Retriever):
         try:
             result = await self._passages.search(User(owner), query, _restrict(overrides))
         except (Misconfigured, Unavailable) as error:
-            log.error("uploads: %s", error.cause or error)
+            log.error("uploads: their index cannot be read, until the app starts again: %s", error)
             return SearchResult((), {}, (NOT_SEARCHED,))
         return replace(result, notes=())  # those of the shared index are the same
 
@@ -125,19 +127,22 @@ class UploadsRetriever(Retriever):
     async def _is_ready(self, user: User, sourcefile: str) -> bool:
         return sourcefile in (await self._ready_paths(self._owner(user))).values()
 
-    def _relevance(self, result: SearchResult, own: SearchResult) -> float | None:
+    async def _relevance(self, result: SearchResult, own: SearchResult) -> float | None:
         """The higher relevance; None if one is unknown."""
-        statistics = self._passages.statistics()
-        passages = statistics.passages if statistics else None
-        if result.relevance is None or own.relevance is None or (passages or 0) < FEWEST_PASSAGES:
+        if result.relevance is None or own.relevance is None:
             return None
-        return max(result.relevance, own.relevance)
+        with suppress(ChatError):  # the index is replaced at this moment
+            statistics = await asyncio.to_thread(self._passages.statistics)
+            if statistics and (statistics.passages or 0) >= FEWEST_PASSAGES:
+                return max(result.relevance, own.relevance)
+        return None
 
 
 def _restrict(overrides: Overrides) -> Overrides:
     """Return the overrides of a search among an owner's uploads alone."""
     filters = {"use_oid_security_filter": True, "use_groups_security_filter": False}
-    return overrides.model_copy(update={**filters, "filter": None})
+    # More than are wanted: those that are deleted, or not ready yet, are left out afterwards.
+    return overrides.model_copy(update={**filters, "filter": None, "top": MAX_TOP})
 
 
 def _fuse(*rankings: Iterable[Source]) -> Iterable[Source]:

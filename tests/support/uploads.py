@@ -11,6 +11,7 @@ from typing import Any
 from ingest.enrich import Enricher
 from ingest.targets.sqlite.writer import SqliteIndexWriter
 from ingest.uploads import UploadIndexer
+from shared.domain.errors import Misconfigured
 from shared.domain.overrides import UNSET
 from shared.domain.request import User
 from shared.retrieval.sqlite.retriever import SqliteRetriever
@@ -86,7 +87,7 @@ class UploadsFolder:
         """The ids of the uploads in the index, whatever their state is."""
         names = set[str]()
         for owner in ("anna", "ben"):
-            with suppress(Exception):
+            with suppress(Misconfigured):  # there is no index yet
                 files = self.passages.list_files(User(owner), RESTRICTED, "", 100)
                 names |= {name.partition("/")[0] for name in asyncio.run(files)}
         return names

@@ -1,6 +1,6 @@
 """POST /upload, GET /list_uploaded and POST /delete_uploaded: a user's own documents.
 
-Paths, parts and answers are those of azure-search-openai-demo, whose page works with them. They
+Paths, parts and answers are those of azure-search-openai-demo. They
 name an upload by its file name, so that a later one of the same name replaces it when it is read.
 """
 
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 
 from multipart import MultipartSegment
 from pydantic import BaseModel, Field
 
-from shared.domain.errors import BadRequest, NotFound
+from shared.domain.errors import BadRequest, ChatError, NotFound, RequestTimeout
 from shared.http.body import read_body, require_object, validate
 from shared.http.call import JSON, Reply, dumps
 from shared.http.form_stream import read_form
@@ -25,12 +26,13 @@ from shared.uploads.base import NO_UPLOAD, Draft, Upload, Uploads, clean_name
 FILE_PART = "file"
 NO_FILE = "is required, the part of the form that holds a file"
 UPLOADED = "File uploaded successfully"
-STILL_READ = "File uploaded. It is still being read: its answers come later."
+STILL_READ = "File uploaded. It is still being read, and found when that is done."
 POLL_SECONDS = 0.2
+SPARE_SECONDS = 1.0  # before the deadline, for the answer
 FORM = object_schema(file={"type": "array", "items": {"type": "string", "format": "binary"}})
 
 
-class DeleteFields(BaseModel):
+class DeleteFields(BaseModel, strict=True):
     """The body of POST /delete_uploaded."""
 
     filename: str = Field(min_length=1, description="As GET /list_uploaded has returned it.")
@@ -39,14 +41,29 @@ class DeleteFields(BaseModel):
 async def upload(exchange: Exchange) -> Reply:
     """Store the files of a form, and wait a while for their passages. Raises ChatErrors."""
     uploads, owner = find_uploads(exchange)
-    stored = await exchange.wait_for(_store_files(exchange, uploads, owner))
-    seconds = exchange.app.config(UploadsConfig).wait_seconds
-    done = await exchange.wait_for(_wait_until_read(uploads, owner, stored, seconds))
+    stored = await _store_until_deadline(exchange, uploads, owner)
+    end = min(
+        asyncio.get_running_loop().time() + exchange.app.config(UploadsConfig).wait_seconds,
+        exchange.deadline - SPARE_SECONDS,
+    )
+    done = await exchange.wait_for(_wait_until_read(uploads, owner, stored, end))
     if failed := [each for each in done if each.state == "failed"]:
         reasons = (f"{each.name}: {each.reason}" for each in failed)
         return _reply(422, " ".join(reasons))
     is_read = all(each.state == "ready" for each in done)
     return _reply(200, UPLOADED) if is_read else _reply(202, STILL_READ)
+
+
+async def _store_until_deadline(exchange: Exchange, uploads: Uploads, owner: str) -> list[Upload]:
+    """Store the files of a form. Raises ChatErrors, RequestTimeout at the deadline."""
+    try:
+        # Not `wait_for`: asking a server whether the client is there takes pieces of the body.
+        async with asyncio.timeout_at(exchange.deadline) as limit:
+            return await _store_files(exchange, uploads, owner)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise RequestTimeout from None
 
 
 async def _store_files(exchange: Exchange, uploads: Uploads, owner: str) -> list[Upload]:
@@ -62,10 +79,27 @@ async def _store_files(exchange: Exchange, uploads: Uploads, owner: str) -> list
                 await current.write(bytes(event))
         if not drafts:
             raise BadRequest(NO_FILE, field=FILE_PART)
-        return [await draft.commit(replace=True) for draft in drafts]
+        commits = asyncio.ensure_future(_commit_all(uploads, owner, drafts))
+        try:
+            return await asyncio.shield(commits)
+        finally:
+            await asyncio.wait({commits})  # also after a cancellation: it is not cut
     finally:
         for draft in drafts:
             await draft.discard()
+
+
+async def _commit_all(uploads: Uploads, owner: str, drafts: Iterable[Draft]) -> list[Upload]:
+    """Store all drafts, or none of them if one cannot be stored. Raises ChatErrors."""
+    stored: list[Upload] = []
+    try:
+        for draft in drafts:
+            stored.append(await draft.commit(replace=True))
+    except ChatError:
+        for upload in stored:
+            await uploads.delete(owner, upload.id)
+        raise
+    return stored
 
 
 async def _begin(uploads: Uploads, owner: str, part: MultipartSegment) -> Draft | None:
@@ -76,11 +110,11 @@ async def _begin(uploads: Uploads, owner: str, part: MultipartSegment) -> Draft 
 
 
 async def _wait_until_read(
-    uploads: Uploads, owner: str, stored: Iterable[Upload], seconds: float
+    uploads: Uploads, owner: str, stored: Iterable[Upload], end: float
 ) -> list[Upload]:
-    """Return the uploads when all are read, or as they are after a while."""
+    """Return the uploads when all are read, or as they are at `end`, by the loop's clock."""
     loop = asyncio.get_running_loop()
-    ids, end = {upload.id for upload in stored}, loop.time() + seconds
+    ids = {upload.id for upload in stored}
     while True:
         found = [each for each in await uploads.list(owner) if each.id in ids]
         if loop.time() > end or all(each.state in ("ready", "failed") for each in found):
@@ -105,7 +139,8 @@ async def delete_uploaded(exchange: Exchange) -> Reply:
     if not ids:
         raise NotFound(NO_UPLOAD)
     for id in ids:
-        await exchange.wait_for(uploads.delete(owner, id))
+        with suppress(NotFound):  # replaced meanwhile
+            await exchange.wait_for(uploads.delete(owner, id))
     return _reply(200, f"File {name} deleted successfully")
 
 

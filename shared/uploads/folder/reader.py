@@ -12,8 +12,8 @@ from threading import Event, Thread
 log = logging.getLogger("chat")
 
 COMMAND = ("-m", "ingest.uploads")
-RETRY_SECONDS = 5.0  # after a process that failed
-MAX_FAILURES = 5  # in a row; the next upload or deletion starts it again
+RETRY_SECONDS = 5.0  # after a process that failed; twice as long after each one that follows
+MAX_DOUBLINGS = 6  # five minutes
 
 
 class UploadReader:
@@ -23,15 +23,9 @@ class UploadReader:
     a file may be hostile. When the app is killed, it finishes its work.
     """
 
-    def __init__(
-        self, app_folder: Path, uploads: Path, run: Callable[[], bool] | None = None
-    ) -> None:
-        """`uploads` is the folder of uploads. `run` runs the process, and returns if it succeeded.
-
-        It is replaced in tests alone.
-        """
-        self._app_folder, self._uploads = app_folder, uploads
-        self._run = run or self._run_process
+    def __init__(self, run: Callable[[], bool], retry_seconds: float = RETRY_SECONDS) -> None:
+        """`run` runs the process, and returns whether it succeeded."""
+        self._run, self._retry_seconds = run, retry_seconds
         self._wanted = Event()
         Thread(target=self._work, name="uploads", daemon=True).start()
 
@@ -42,23 +36,25 @@ class UploadReader:
     def _work(self) -> None:
         failures = 0
         while True:
-            # After a failure it starts by itself, a few times.
-            self._wanted.wait(RETRY_SECONDS if 0 < failures < MAX_FAILURES else None)
+            wait = self._retry_seconds * 2 ** min(failures - 1, MAX_DOUBLINGS)
+            self._wanted.wait(wait if failures else None)
             self._wanted.clear()
             failures = 0 if self._run() else failures + 1
             if failures:
                 log.error("uploads: the process that reads them failed: its lines are above")
 
-    def _run_process(self) -> bool:
-        try:
-            process = subprocess.Popen(
-                [sys.executable, *COMMAND, str(self._uploads)],
-                cwd=self._app_folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl+C ends the app alone
-            )
-        except OSError as error:
-            log.error("uploads: the process that reads them does not start: %s", error.strerror)
-            return False
-        return process.wait() == 0
+
+def run_process(app_folder: Path, uploads: Path) -> bool:
+    """Run the process for the folder of uploads, and return whether it succeeded."""
+    try:
+        process = subprocess.Popen(
+            [sys.executable, *COMMAND, str(uploads)],
+            cwd=app_folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl+C ends the app alone; not on Windows
+        )
+    except OSError as error:
+        log.error("uploads: the process that reads them does not start: %s", error.strerror)
+        return False
+    return process.wait() == 0

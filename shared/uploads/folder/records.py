@@ -144,7 +144,8 @@ def owner_folder(root: Path, owner: str) -> Path:
 def make_draft(folder: Path) -> UploadFolder:
     """Make the folder of an incomplete upload of an owner. Raises OSError."""
     path = folder / f"{_DRAFT}{secrets.token_hex(8)}"
-    path.mkdir(PRIVATE, parents=True)
+    for each in (folder.parent, folder, path):
+        each.mkdir(PRIVATE, parents=True, exist_ok=True)
     return UploadFolder(path)
 
 

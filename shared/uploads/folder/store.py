@@ -26,6 +26,7 @@ from shared.uploads.folder.records import (
 
 MEGABYTE = 2**20
 TOO_LARGE = "{name} is larger than {limit:g} MB, the limit of a file."
+NOT_REMOVED = "The uploads that you have deleted are still being removed. Try again in a minute."
 TOO_MANY = "You have {limit} uploads, as many as one person may have. Delete one first."
 
 
@@ -37,11 +38,14 @@ class FolderDraft:
     ) -> None:
         """Write to a new folder in that of the owner. Raises TooManyRequests, OSError."""
         self._owner, self._record, self._limits, self._wake = owner, record, limits, wake
-        self._draft: UploadFolder | None = make_draft(owner)
-        if count_uploads(owner) > limits.files:
-            self._draft.remove()
-            raise TooManyRequests(TOO_MANY.format(limit=limits.files))
-        self._file: BinaryIO = self._draft.content(record.name).open("xb")
+        draft = make_draft(owner)
+        self._draft: UploadFolder | None = draft
+        try:
+            check_number(owner, limits.files)
+            self._file: BinaryIO = draft.content(record.name).open("xb")
+        except (OSError, TooManyRequests):
+            draft.remove()
+            raise
         self._size = 0
 
     async def write(self, data: bytes) -> None:
@@ -67,9 +71,8 @@ class FolderDraft:
     def _commit(self, replace: bool) -> Upload:
         assert self._draft is not None
         self._file.close()
-        self._draft.write_record(
-            self._record.model_copy(update={"size": self._size, "replaces": replace})
-        )
+        known = {"size": self._size, "created": time.time(), "replaces": replace}
+        self._draft.write_record(self._record.model_copy(update=known))
         folder = UploadFolder(self._owner / make_id())
         self._draft.path.rename(folder.path)  # atomic: it exists whole or not at all
         self._draft = None
@@ -80,10 +83,14 @@ class FolderDraft:
     async def discard(self) -> None:
         """Delete what is written. Without effect after `commit`."""
         draft, self._draft = self._draft, None
-        self._file.close()
+        await asyncio.to_thread(self._discard, draft)
+
+    def _discard(self, draft: UploadFolder | None) -> None:
+        with suppress(OSError):  # a full disk
+            self._file.close()
         if draft is not None:
-            with suppress(OSError):  # the sweep repeats it
-                await asyncio.to_thread(draft.remove)
+            with suppress(OSError):  # the next run of the other process repeats it
+                draft.remove()
 
 
 class FolderUploads:
@@ -127,21 +134,29 @@ class FolderUploads:
         Raises NotFound, Unavailable, Misconfigured.
         """
         with _map_errors():
-            path = await asyncio.to_thread(self._find_content, id)
-        return await FolderFiles(path.parent).open(path.name)
+            folder, name = await asyncio.to_thread(self._find_content, id)
+        return await FolderFiles(folder).open(name)
 
-    def _find_content(self, id: str) -> Path:
+    def _find_content(self, id: str) -> tuple[Path, str]:
         for folder in list_folders(self._root) if is_upload_id(id) else ():
             upload = folder.read() if folder.id == id else None
             if upload is not None:
-                return folder.content(upload.name).resolve()
+                return folder.path, folder.content(upload.name).name
         raise NotFound(NO_UPLOAD)
 
 
-def count_uploads(owner: Path) -> int:
-    """Count the uploads in an owner's folder, also those that are being written."""
-    complete = sum(not folder.is_deleted for folder in list_owner(owner))
-    return complete + len(list_drafts(owner))
+def check_number(owner: Path, limit: int) -> None:
+    """Raise TooManyRequests if an owner's folder has too many uploads.
+
+    Those that are being written count. Deleted ones take room until they are removed: there may be
+    as many of them.
+    """
+    folders, drafts = list(list_owner(owner)), len(list_drafts(owner))
+    kept = sum(not folder.is_deleted for folder in folders)
+    if kept + drafts > limit:
+        raise TooManyRequests(TOO_MANY.format(limit=limit))
+    if len(folders) + drafts > 2 * limit:
+        raise TooManyRequests(NOT_REMOVED)
 
 
 def _list(folder: Path, owner: str) -> tuple[Upload, ...]:

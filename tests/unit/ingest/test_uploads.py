@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,11 @@ import pytest
 
 from ingest.sandbox import SandboxReader
 from ingest.targets.index_writer import IndexUnavailable
-from ingest.uploads import MAX_ATTEMPTS, STOPPED
+from ingest.uploads import MAX_ATTEMPTS, STOPPED, run
+from shared.settings import read_settings
+from shared.uploads.folder.records import INDEX, list_folders
 from tests.support.fake_index_writer import FakePassageReader
+from tests.support.servers import LAPTOP
 from tests.support.uploads import UploadsFolder
 
 
@@ -80,6 +84,28 @@ def test_unreadable_upload_fails_with_the_reason(folder: UploadsFolder) -> None:
     assert states(folder) == {"bad.md": ("failed", "It is damaged."), "good.md": ("ready", "")}
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("Local.Settings.json", "{}", "It holds settings of an app, which may be secret."),
+        ("mine.kdbx", "words", "It is a store of keys."),
+        (
+            "notes.md",
+            "-----BEGIN PRIVATE KEY-----\n" + "A" * 40,
+            "It holds a private key.",
+        ),
+    ],
+)
+def test_secret_is_refused_as_make_index_does(
+    folder: UploadsFolder, name: str, text: str, reason: str
+) -> None:
+    folder.add("anna", name, text)
+    folder.run()
+
+    assert states(folder) == {name: ("failed", reason)}
+    assert folder.indexed() == set()
+
+
 def test_later_upload_replaces_the_earlier_one_when_it_is_ready(folder: UploadsFolder) -> None:
     folder.add("anna", "plan.md", "June.")
     folder.add("ben", "plan.md", "July.")
@@ -120,6 +146,41 @@ def test_lost_index_is_made_again(folder: UploadsFolder) -> None:
     folder.run()
     (folder.root / "index.db").unlink()
     folder.run()
+
+    assert folder.search("anna", "June") == ["June."]
+
+
+def test_order_is_that_of_completion(folder: UploadsFolder) -> None:
+    async def go() -> None:
+        first = await folder.store.begin("anna", "plan.md")
+        second = await folder.store.begin("anna", "plan.md")
+        for draft, text in ((second, b"Second plan."), (first, b"First plan.")):
+            await draft.write(text)
+            await draft.commit(replace=True)
+
+    asyncio.run(go())
+    folder.run()
+
+    assert folder.search("anna", "plan") == ["First plan."]
+
+
+def test_folder_that_cannot_be_removed_stops_no_other_upload(folder: UploadsFolder) -> None:
+    deleted = folder.add("anna", "deleted.md", "A plan.")
+    folder.delete("anna", deleted.id)
+    for each in list_folders(folder.root):
+        (each.path / "by-hand").mkdir()
+    folder.add("anna", "plan.md", "June.")
+    folder.run()
+
+    assert folder.search("anna", "June") == ["June."]
+    assert deleted.id in folder.folders()
+
+
+def test_damaged_index_is_made_again(folder: UploadsFolder) -> None:
+    folder.add("anna", "plan.md", "June.")
+    (folder.root / INDEX).write_bytes(b"no index")
+    settings = read_settings({**LAPTOP, "CHAT_MODEL": "demo", "EMBEDDINGS": "off"})
+    asyncio.run(run(settings, folder.root))
 
     assert folder.search("anna", "June") == ["June."]
 

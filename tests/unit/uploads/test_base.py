@@ -15,7 +15,7 @@ from shared.uploads.base import MAX_NAME, Upload, clean_name, make_id, upload_id
         ("C:\\Users\\anna\\report.pdf", "report.pdf"),
         ("/home/anna/report.pdf", "report.pdf"),
         ("../../etc/passwd", "passwd"),
-        (" Bericht\u00a0f\u0075\u0308r\n Anna\x00.pdf ", "Berichtf\u00fcr Anna.pdf"),
+        (" Bericht\u00a0f\u0075\u0308r\n Anna\x00.pdf ", "Bericht f\u00fcr  Anna.pdf"),
         ("a" * MAX_NAME, "a" * MAX_NAME),
         ("\u202egpj.exe", "gpj.exe"),
     ],

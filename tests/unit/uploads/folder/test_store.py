@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +34,9 @@ def test_path_has_no_owner(folder: UploadsFolder) -> None:
     folder.add("anna", "plan.md", "June.")
 
     assert not [path for path in folder.root.rglob("*") if "anna" in path.name]
-    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.root.glob("*/*"))
+    folders = [folder.root, *(path for path in folder.root.rglob("*") if path.is_dir())]
+    assert len(folders) == 3
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folders)
 
 
 def test_draft_is_no_upload(folder: UploadsFolder) -> None:
@@ -48,7 +51,7 @@ def test_draft_is_no_upload(folder: UploadsFolder) -> None:
     assert folder.wakes == 0
 
 
-def test_abandoned_draft_is_removed_after_an_hour(folder: UploadsFolder) -> None:
+def test_abandoned_draft_is_removed_after_a_while(folder: UploadsFolder) -> None:
     for _ in range(2):
         make_draft(owner_folder(folder.root, "anna")).content("plan.md").write_text("Jun")
     old, new = list_drafts(owner_folder(folder.root, "anna"))
@@ -99,6 +102,20 @@ def test_concurrent_drafts_do_not_exceed_the_limit(folder: UploadsFolder) -> Non
     assert list_drafts(owner_folder(folder.root, "anna")) == []
 
 
+def test_deleted_uploads_are_not_more_than_others_until_they_are_removed(
+    folder: UploadsFolder,
+) -> None:
+    for number in range(2 * LIMITS.files - 1):
+        folder.delete("anna", folder.add("anna", f"{number}.md", "x").id)
+    folder.add("anna", "last.md", "x")
+    with pytest.raises(TooManyRequests, match="still being removed"):
+        folder.add("anna", "more.md", "x")
+    folder.run()
+    folder.add("anna", "more.md", "x")
+
+    assert len(folder.uploads_of("anna")) == 2
+
+
 @pytest.mark.parametrize("id", ["", "..", "../x", "index.db", "upload-" + "a" * 16])
 def test_other_ids_are_no_uploads(folder: UploadsFolder, id: str) -> None:
     folder.add("anna", "plan.md", "June.")
@@ -125,6 +142,25 @@ def test_deleted_upload_is_gone_at_once(folder: UploadsFolder) -> None:
         asyncio.run(folder.store.open(upload.id))
     with pytest.raises(NotFound):
         folder.delete("anna", upload.id)
+
+
+def test_full_disk_leaves_nothing(folder: UploadsFolder) -> None:
+    async def go() -> None:
+        draft = await folder.store.begin("anna", "plan.md")
+        await draft.write(b"June.")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))  # as if the disk were full
+        try:
+            with pytest.raises(Unavailable):
+                await draft.commit()
+            await draft.discard()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    asyncio.run(go())
+
+    assert list_drafts(owner_folder(folder.root, "anna")) == []
+    assert folder.uploads_of("anna") == ()
 
 
 def test_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
