@@ -115,24 +115,25 @@ def method(name: str, **params: Any) -> dict[str, Any]:
 
 SEARCH = {"ext": {"generative_qa_parameters": {"llm_question": QUESTION}}}
 PARTS = {"messages": [{"role": "user", "parts": [{"type": "text", "text": QUESTION}]}]}
-part = pytest.mark.part
 # Each way to a passage: the route, and the body, where `{file}` is the name of the document.
 WAYS: list[Any] = [
     ("/chat", ASKING),
     ("/chat/stream", ASKING),
     ("/ask", ASKING),
-    pytest.param(("/api/chat", PARTS), marks=part("ui-message-stream")),
-    pytest.param(("/aog/v0.2/services/{service}", ASKING), marks=part("aog")),
-    pytest.param(("/v1/chat/completions", ASKING), marks=part("openai")),
-    pytest.param(("/openai/v1/chat/completions", ASKING), marks=part("openai")),
-    pytest.param(("/v1/responses", {"input": QUESTION}), marks=part("responses")),
-    pytest.param(("/_search", SEARCH), marks=part("opensearch")),
-    pytest.param(("/{index}/_search", SEARCH), marks=part("opensearch")),
-    pytest.param(("/mcp", tool("search", query=QUESTION)), marks=part("mcp")),
-    pytest.param(("/mcp", tool("ask", question=QUESTION)), marks=part("mcp")),
-    pytest.param(("/mcp", tool("fetch", id="{file}")), marks=part("mcp")),
-    pytest.param(("/mcp", method("resources/read", uri="document:///{file}")), marks=part("mcp")),
-    pytest.param(("/content/{path}", None), marks=part("content")),
+    pytest.param(("/api/chat", PARTS), marks=pytest.mark.part("ui-message-stream")),
+    pytest.param(("/aog/v0.2/services/{service}", ASKING), marks=pytest.mark.part("aog")),
+    pytest.param(("/v1/chat/completions", ASKING), marks=pytest.mark.part("openai")),
+    pytest.param(("/openai/v1/chat/completions", ASKING), marks=pytest.mark.part("openai")),
+    pytest.param(("/v1/responses", {"input": QUESTION}), marks=pytest.mark.part("responses")),
+    pytest.param(("/_search", SEARCH), marks=pytest.mark.part("opensearch")),
+    pytest.param(("/{index}/_search", SEARCH), marks=pytest.mark.part("opensearch")),
+    pytest.param(("/mcp", tool("search", query=QUESTION)), marks=pytest.mark.part("mcp")),
+    pytest.param(("/mcp", tool("ask", question=QUESTION)), marks=pytest.mark.part("mcp")),
+    pytest.param(("/mcp", tool("fetch", id="{file}")), marks=pytest.mark.part("mcp")),
+    pytest.param(
+        ("/mcp", method("resources/read", uri="document:///{file}")), marks=pytest.mark.part("mcp")
+    ),
+    pytest.param(("/content/{path}", None), marks=pytest.mark.part("content")),
 ]
 PRINCIPAL = {
     "claims": [

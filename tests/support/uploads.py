@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from ingest.enrich import Enricher
+from ingest.sandbox import SandboxReader
 from ingest.targets.sqlite.writer import SqliteIndexWriter
 from ingest.uploads import UploadIndexer
 from shared.domain.errors import Misconfigured
@@ -69,12 +70,13 @@ class UploadsFolder:
         """Read and remove, as the process does. `writer` wraps that of the index."""
 
         async def go() -> None:
-            target = SqliteIndexWriter(self.root / INDEX, IndexMeta(None))
-            try:
+            async with AsyncExitStack() as stack:
+                target = SqliteIndexWriter(self.root / INDEX, IndexMeta(None))
+                stack.push_async_callback(target.close)
                 source = reader or FakePassageReader()
+                if isinstance(source, SandboxReader):
+                    await stack.enter_async_context(source)
                 await UploadIndexer(self.root, source, writer(target), Enricher()).run()
-            finally:
-                await target.close()
 
         asyncio.run(go())
 
