@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import Message as Header
 from functools import partial
@@ -242,23 +243,29 @@ async def _decompress_gzip(body: AsyncIterator[bytes], limit: int) -> AsyncItera
         raise BadRequest("The gzip body is truncated.")
 
 
-def _parse_form(data: bytes, header: Header, limits: Limits) -> Body:
-    boundary = header.get_boundary("")
+@contextmanager
+def map_form_errors() -> Iterator[None]:
+    """Map the errors of a parser of forms to BadRequest."""
     try:
+        yield
+    except ParserLimitReached:
+        message = f"The form has more than {MAX_PARTS} parts, or a part with too many headers."
+        raise BadRequest(message) from None
+    except (MultipartError, UnicodeError):  # of the boundary
+        raise BadRequest("The form cannot be read: it is not valid multipart/form-data.") from None
+
+
+def _parse_form(data: bytes, header: Header, limits: Limits) -> Body:
+    with map_form_errors():
         parser = MultipartParser(
             BytesIO(data),
-            boundary,
+            header.get_boundary(""),
             header_limit=MAX_PART_HEADERS,
             part_limit=MAX_PARTS,
             spool_limit=limits.form_bytes,
             memory_limit=limits.form_bytes,
         )
         parts = [(part.name or "", part.raw) for part in parser]
-    except ParserLimitReached:
-        message = f"The form has more than {MAX_PARTS} parts, or a part with too many headers."
-        raise BadRequest(message) from None
-    except (MultipartError, UnicodeError):  # of the boundary
-        raise BadRequest("The form cannot be read: it is not valid multipart/form-data.") from None
     if len({name for name, _ in parts}) < len(parts):
         raise BadRequest("The form has two parts of the same name.")
     document = next((raw for name, raw in parts if name == "json"), None)

@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TypeAlias
 
-from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
+from multipart import MultipartError, MultipartSegment, PushMultipartParser
 
 from shared.domain.errors import BadRequest, RequestTimeout, UnsupportedMediaType
-from shared.http.body import MAX_PART_HEADERS, MAX_PARTS, parse_content_type
+from shared.http.body import MAX_PART_HEADERS, MAX_PARTS, map_form_errors, parse_content_type
 from shared.http.call import Call
 
 NO_FORM = "Send the files as multipart/form-data."
-TOO_MANY_PARTS = f"The form has more than {MAX_PARTS} parts, or a part with too many headers."
-INVALID_FORM = "The form cannot be read: it is not valid multipart/form-data."
 INCOMPLETE_FORM = "The form ends before it is complete: send it again."
 
 FormEvent: TypeAlias = MultipartSegment | bytes | bytearray | None
@@ -30,7 +28,7 @@ async def read_form(call: Call, stall_seconds: float) -> AsyncIterator[FormEvent
     header = parse_content_type(call.headers)
     if header.get_content_type() != "multipart/form-data" or "content-encoding" in call.headers:
         raise UnsupportedMediaType(NO_FORM)
-    try:
+    with map_form_errors():
         parser = PushMultipartParser(
             header.get_boundary(""),
             max_header_count=MAX_PART_HEADERS,
@@ -40,10 +38,6 @@ async def read_form(call: Call, stall_seconds: float) -> AsyncIterator[FormEvent
             for event in parser.parse(chunk) if chunk else ():
                 yield event
         _check_complete(parser)
-    except ParserLimitReached:
-        raise BadRequest(TOO_MANY_PARTS) from None
-    except (MultipartError, UnicodeError):  # of the boundary
-        raise BadRequest(INVALID_FORM) from None
 
 
 def _check_complete(parser: PushMultipartParser) -> None:
