@@ -7,8 +7,9 @@ name an upload by its file name, so that a later one of the same name replaces i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from multipart import MultipartSegment
 from pydantic import BaseModel, Field
@@ -18,8 +19,8 @@ from shared.http.body import read_body, require_object, validate
 from shared.http.call import JSON, Reply, dumps
 from shared.http.form_stream import read_form
 from shared.protocols import context_json
-from shared.protocols.exchange import READ, Exchange, Route
-from shared.protocols.openapi.operation import STRING, WITH_BODY, Operation, object_schema
+from shared.protocols.exchange import READ, Exchange, Handler, Route
+from shared.protocols.openapi.operation import WITH_BODY, Operation, object_schema
 from shared.protocols.uploads.config import UploadsConfig, find_uploads
 from shared.uploads.base import NO_UPLOAD, Draft, Upload, Uploads, clean_name
 
@@ -148,60 +149,51 @@ def _reply(status: int, message: str) -> Reply:
     return Reply(status, JSON, dumps({"message": message}), {"Cache-Control": "no-store"})
 
 
-_MESSAGE = object_schema(message=STRING)
+def _route(
+    path: str, methods: Sequence[str], handler: Handler, usage: str, **operation: Any
+) -> Route:
+    error = context_json.ERROR_SCHEMA
+    return Route(
+        path=path,
+        methods=methods,
+        handler=handler,
+        errors=context_json.ERRORS,
+        operations={methods[0]: Operation(tag="Uploads", error=error, **operation)},
+        usage=usage,
+    )
+
 
 ROUTES = (
-    Route(
-        path="/upload",
-        methods=("POST",),
-        handler=upload,
-        errors=context_json.ERRORS,
-        operations={
-            "POST": Operation(
-                tag="Uploads",
-                summary="Upload documents",
-                description="A later upload of the same name replaces the earlier one.",
-                request=FORM,
-                statuses={
-                    200: "They are stored and found.",
-                    202: "They are stored, and still being read.",
-                    422: "A file cannot be read: `message` says why.",
-                },
-                errors=(*WITH_BODY, 404, 429),
-                error=context_json.ERROR_SCHEMA,
-            )
+    _route(
+        "/upload",
+        ("POST",),
+        upload,
+        "POST /upload with a form that has a part file for each document",
+        summary="Upload documents",
+        description="A later upload of the same name replaces the earlier one.",
+        request=FORM,
+        statuses={
+            200: "They are stored and found.",
+            202: "They are stored, and still being read.",
+            422: "A file cannot be read: `message` says why.",
         },
-        usage="POST /upload with a form that has a part file for each document",
+        errors=(*WITH_BODY, 404, 429),
     ),
-    Route(
-        path="/list_uploaded",
-        methods=READ,
-        handler=list_uploaded,
-        errors=context_json.ERRORS,
-        operations={
-            "GET": Operation(
-                tag="Uploads",
-                summary="List the names of your uploads",
-                errors=(404,),
-                error=context_json.ERROR_SCHEMA,
-            )
-        },
-        usage="GET /list_uploaded",
+    _route(
+        "/list_uploaded",
+        READ,
+        list_uploaded,
+        "GET /list_uploaded",
+        summary="List the names of your uploads",
+        errors=(404,),
     ),
-    Route(
-        path="/delete_uploaded",
-        methods=("POST",),
-        handler=delete_uploaded,
-        errors=context_json.ERRORS,
-        operations={
-            "POST": Operation(
-                tag="Uploads",
-                summary="Delete an upload",
-                request=DeleteFields,
-                errors=(*WITH_BODY, 404),
-                error=context_json.ERROR_SCHEMA,
-            )
-        },
-        usage='POST /delete_uploaded with a body such as {"filename": "report.pdf"}',
+    _route(
+        "/delete_uploaded",
+        ("POST",),
+        delete_uploaded,
+        'POST /delete_uploaded with a body such as {"filename": "report.pdf"}',
+        summary="Delete an upload",
+        request=DeleteFields,
+        errors=(*WITH_BODY, 404),
     ),
 )
