@@ -1,4 +1,4 @@
-"""A Retriever that searches an index, and each owner's uploads in an index of their own."""
+"""A Retriever that searches an index, and the uploads of the user in another."""
 
 from __future__ import annotations
 
@@ -44,28 +44,27 @@ class UploadsRetriever(Retriever):
         local_owner: str | None = None,
     ) -> None:
         """`local_owner` owns what an unknown user uploads; None: they own nothing."""
-        self.shared, self._passages, self._uploads = shared, passages, uploads
+        self._shared, self._passages, self._uploads = shared, passages, uploads
         self._local_owner = local_owner
         self.name = shared.name
 
     async def ready(self) -> None:
         """Check that the shared index is available. Raises ChatErrors."""
-        await self.shared.ready()
+        await self._shared.ready()
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """Return the best passages of both indexes, by their ranks. Raises ChatErrors."""
         owner = self._owner(user)
         names = await self._ready_paths(owner)
         if not owner or not names:
-            return await self.shared.search(user, query, overrides)
+            return await self._shared.search(user, query, overrides)
         result, own = await asyncio.gather(
-            self.shared.search(user, query, overrides), self._search_own(owner, query, overrides)
+            self._shared.search(user, query, overrides), self._search_own(owner, query, overrides)
         )
         visible = [source for source in own.sources if upload_id(source.sourcefile) in names]
         return replace(
             result,
             sources=tuple(islice(_fuse(visible, result.sources), overrides.top)),
-            excluded=(*own.excluded, *result.excluded),
             notes=(*result.notes, *own.notes),
             relevance=await self._relevance(result, own) if visible else result.relevance,
         )
@@ -82,7 +81,7 @@ class UploadsRetriever(Retriever):
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
         """Whether `user` may see any passage of a file. Raises ChatErrors."""
         if upload_id(sourcefile) is None:
-            return await self.shared.readable(user, sourcefile, overrides)
+            return await self._shared.readable(user, sourcefile, overrides)
         return await self._is_ready(user, sourcefile)
 
     async def list_passages(
@@ -90,7 +89,7 @@ class UploadsRetriever(Retriever):
     ) -> tuple[Source, ...]:
         """Return the passages of a part of a file that `user` may see. Raises ChatErrors."""
         if upload_id(sourcefile) is None:
-            return await self.shared.list_passages(user, sourcefile, overrides, part)
+            return await self._shared.list_passages(user, sourcefile, overrides, part)
         if not await self._is_ready(user, sourcefile):
             return ()
         owner = User(self._owner(user))
@@ -100,7 +99,7 @@ class UploadsRetriever(Retriever):
         self, user: User, overrides: Overrides, after: str, limit: int
     ) -> tuple[str, ...]:
         """Return the next files of which `user` may see a passage. Raises ChatErrors."""
-        files = await self.shared.list_files(user, overrides, after, limit)
+        files = await self._shared.list_files(user, overrides, after, limit)
         uploads = (await self._ready_paths(self._owner(user))).values()
         return tuple(sorted({*files, *(name for name in uploads if name > after)})[:limit])
 
@@ -108,13 +107,13 @@ class UploadsRetriever(Retriever):
         self, user: User, overrides: Overrides, limit: int
     ) -> tuple[str, ...]:
         """Return the categories of passages that `user` may see. Raises ChatErrors."""
-        categories = await self.shared.list_categories(user, overrides, limit)
+        categories = await self._shared.list_categories(user, overrides, limit)
         has_uploads = await self._ready_paths(self._owner(user))
         return tuple(sorted({*categories, CATEGORY}))[:limit] if has_uploads else categories
 
     def statistics(self) -> IndexStatistics | None:
         """What the shared index holds. Raises ChatErrors."""
-        return self.shared.statistics()
+        return self._shared.statistics()
 
     def _owner(self, user: User) -> str | None:
         return user.oid or self._local_owner
