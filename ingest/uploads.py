@@ -7,28 +7,27 @@ uploads follows it.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path, PurePath
 
+from ingest.cli import run_command
 from ingest.document import UnreadableDocument
 from ingest.enrich import Enricher
 from ingest.sandbox import SandboxLimits, SandboxReader, SandboxStartError
 from ingest.secrets import describe_secret, describe_secret_name
-from ingest.setup import build_enricher, get_embedding_dimensions, read_description_prompt
+from ingest.setup import IngestOptions, open_setup
 from ingest.splitting.passages import SPLITTER_VERSION
 from ingest.targets.index_writer import Document, DocumentRejected, IndexUnavailable, IndexWriter
-from shared.bootstrap.clients import Clients
-from shared.bootstrap.local_settings import read_environment
 from shared.domain.errors import BadRequest, ChatError
-from shared.settings import MIB, Settings, SettingsError, read_settings
+from shared.retrieval.sqlite.schema import is_index_file
+from shared.settings import MIB, Settings
 from shared.uploads.base import CATEGORY, Upload
 from shared.uploads.folder.records import (
     INDEX,
@@ -97,7 +96,7 @@ class UploadIndexer:
                 waiting.append((upload, folder))
         if not waiting:
             return False
-        upload, folder = min(waiting, key=lambda pair: _order(pair[0]))
+        upload, folder = min(waiting, key=lambda pair: pair[0].order)
         with suppress(FileNotFoundError):  # removed by hand
             result = await self._read(upload, folder)
             _delete_replaced(upload, folder, result)
@@ -156,56 +155,37 @@ def _delete_replaced(upload: Upload, folder: UploadFolder, result: Result) -> No
 
     One that has failed replaces only those that have failed.
     """
-    for other in list_owner(folder.path.parent) if folder.replaces else ():
+    for other in list_owner(folder.path.parent) if upload.replaces else ():
         earlier = other.read()
-        if earlier is None or earlier.name != upload.name or _order(earlier) >= _order(upload):
+        if earlier is None or earlier.name != upload.name or earlier.order >= upload.order:
             continue
         if result.state == "ready" or earlier.state == "failed":
             other.mark_deleted()
 
 
-def _order(upload: Upload) -> tuple[float, str]:
-    return upload.created, upload.id
+async def run(root: Path, settings: Settings) -> tuple[str, ...]:
+    """Read and remove until nothing is left to do. Returns nothing to print.
 
-
-@asynccontextmanager
-async def open_indexer(settings: Settings, root: Path) -> AsyncIterator[UploadIndexer]:
-    """Make the parts of a run, and close them. Raises SettingsError, ChatErrors."""
-    from ingest.targets.sqlite.writer import SqliteIndexWriter
-    from shared.retrieval.sqlite.schema import IndexMeta, is_index_file
-
-    clients = Clients(settings, batch=True)
+    Raises HANDLED_ERRORS of the command line.
+    """
+    index = root / INDEX
+    if index.exists() and not is_index_file(index):
+        index.unlink()  # damaged: it is made again of the files
+    settings = settings.model_copy(update={"index_file": str(index)})
     limits = SandboxLimits(max_bytes=settings.max_upload_megabytes * MIB, timeout=READ_SECONDS)
-    if (root / INDEX).exists() and not is_index_file(root / INDEX):
-        (root / INDEX).unlink()  # damaged: it is made again of the files
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(clients.close)
-        enricher = build_enricher(clients, read_description_prompt())
-        dimensions = await get_embedding_dimensions(settings)
-        model = clients.embedding_model if dimensions else None
-        writer = SqliteIndexWriter(root / INDEX, IndexMeta(None, model, dimensions))
-        stack.push_async_callback(writer.close)
-        reader = await stack.enter_async_context(SandboxReader(limits))
-        yield UploadIndexer(root, reader, writer, enricher)
-
-
-async def run(settings: Settings, root: Path) -> None:
-    """Read and remove until nothing is left to do. Raises SettingsError, ChatErrors."""
-    async with open_indexer(settings, root) as indexer:
-        await indexer.run()
+    async with (
+        open_setup(settings, IngestOptions(folder=None), restricted=True) as setup,
+        SandboxReader(limits) as reader,
+    ):
+        await UploadIndexer(root, reader, setup.writer, setup.enricher).run()
+    return ()
 
 
 def main(root: Path) -> int:
-    """Run the command. Returns 0, or 1 on an error that its message explains."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    """Run the command. Returns 0, or 1 on an error."""
     if hasattr(os, "nice"):
         os.nice(LOWEST_PRIORITY)
-    try:
-        asyncio.run(run(read_settings(read_environment(os.environ)), root))
-    except (IndexUnavailable, SettingsError, SandboxStartError, ChatError) as error:
-        log.error("uploads: %s", getattr(error, "cause", None) or error)
-        return 1
-    return 0
+    return run_command(partial(run, root))
 
 
 if __name__ == "__main__":

@@ -36,8 +36,14 @@ class Upload:
     name: str  # the file's, without a folder
     size: int  # in bytes
     created: float  # in seconds since 1970
+    replaces: bool = False  # earlier ones of the same name, when it is ready
     state: State = "queued"
     reason: str = ""  # why it failed: a sentence
+
+    @property
+    def order(self) -> tuple[float, str]:
+        """The key by which uploads are sorted, the oldest first."""
+        return self.created, self.id
 
     @property
     def path(self) -> str:

@@ -32,7 +32,7 @@ _DRAFT = ".draft-"  # the start of the name of an incomplete upload's folder
 
 
 class Record(BaseModel):
-    """What is known of an upload when it is stored."""
+    """What is known of an upload when it is stored: fields of `Upload`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -40,7 +40,7 @@ class Record(BaseModel):
     name: str
     size: int
     created: float
-    replaces: bool = False  # earlier uploads of the same name, when it is ready
+    replaces: bool = False
 
 
 class Result(BaseModel):
@@ -91,14 +91,7 @@ class UploadFolder:
         if record is None or self.is_deleted:
             return None
         result = self.read_result()
-        values = record.owner, record.name, record.size, record.created
-        return Upload(self.id, *values, state=result.state, reason=result.reason)
-
-    @property
-    def replaces(self) -> bool:
-        """Whether it replaces earlier uploads of the same name. Raises OSError."""
-        record = _read(self.path / _RECORD, Record)
-        return record is not None and record.replaces
+        return Upload(self.id, **dict(record), state=result.state, reason=result.reason)
 
     def read_result(self) -> Result:
         """Return what became of it. Raises OSError."""

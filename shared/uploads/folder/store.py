@@ -18,8 +18,8 @@ from shared.uploads.folder.records import (
     Record,
     UploadFolder,
     list_drafts,
-    list_folders,
     list_owner,
+    list_owners,
     make_draft,
     owner_folder,
 )
@@ -138,9 +138,9 @@ class FolderUploads:
         return await FolderFiles(folder).open(name)
 
     def _find_content(self, id: str) -> tuple[Path, str]:
-        for folder in list_folders(self._root) if is_upload_id(id) else ():
-            upload = folder.read() if folder.id == id else None
-            if upload is not None:
+        for owner in list_owners(self._root) if is_upload_id(id) else ():
+            folder = UploadFolder(owner / id)
+            if upload := folder.read():
                 return folder.path, folder.content(upload.name).name
         raise NotFound(NO_UPLOAD)
 
@@ -162,7 +162,7 @@ def check_number(owner: Path, limit: int) -> None:
 def _list(folder: Path, owner: str) -> tuple[Upload, ...]:
     uploads = (each.read() for each in list_owner(folder))
     own = (upload for upload in uploads if upload is not None and upload.owner == owner)
-    return tuple(sorted(own, key=lambda upload: (upload.created, upload.id)))
+    return tuple(sorted(own, key=lambda upload: upload.order))
 
 
 @contextmanager

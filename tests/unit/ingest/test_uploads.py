@@ -180,7 +180,7 @@ def test_damaged_index_is_made_again(folder: UploadsFolder) -> None:
     folder.add("anna", "plan.md", "June.")
     (folder.root / INDEX).write_bytes(b"no index")
     settings = read_settings({**LAPTOP, "CHAT_MODEL": "demo", "EMBEDDINGS": "off"})
-    asyncio.run(run(settings, folder.root))
+    asyncio.run(run(folder.root, settings))
 
     assert folder.search("anna", "June") == ["June."]
 
