@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from types import ModuleType
 
 import pytest
 from pydantic import BaseModel, create_model
@@ -48,6 +49,12 @@ def nested_in_any(kind: str) -> str:
     return re.sub(r"\[[^]]+\]", "[]", outer[0]) + "[" + last
 
 
+def is_without_lists(protocol: ModuleType) -> bool:
+    """Whether a protocol reads bodies, none of which has a list."""
+    endpoints = list(getattr(protocol, "list_endpoints", tuple)())
+    return bool(endpoints) and not any(it.valid for each in endpoints for it in each.places())
+
+
 def join(body: dict[str, list[dict[str, list[str]]]]) -> int:
     """Reads the names of the parts one by one, with a copy of those before."""
     names: tuple[str, ...] = ()
@@ -87,7 +94,7 @@ def test_each_list_of_a_request_is_accepted_with_one_entry(flow: Flow) -> None:
             place = re.sub(r"\[[^]]+\]", "[]", row.kind)
             statuses[f"{row.name} {place}"].add(row.read(row.make(1)))
 
-    assert len(statuses) > 5 * len(PROTOCOLS)
+    assert len(statuses) > 5 * sum(not is_without_lists(each) for each in PROTOCOLS)
     assert [place for place, seen in statuses.items() if not seen & {200, 204}] == []
 
 
