@@ -199,6 +199,7 @@ def _configure_protocols(clients: Clients) -> tuple[object, ...]:
             settings.page_title,
             settings.page_color,
             settings.page_questions,
+            uploads=settings.uploads == "on",
         ),
         _make_search_scope(settings),
         OpenApiConfig(

@@ -87,6 +87,11 @@ class Draft(Protocol):
 class Uploads(Protocol):
     """The uploads of all owners. All methods raise Unavailable, Misconfigured."""
 
+    @property
+    def limits(self) -> UploadLimits:
+        """The limits of uploads."""
+        ...
+
     async def begin(self, owner: str, name: str) -> Draft:
         """Begin an upload. Raises TooManyRequests if its owner has as many as possible."""
         ...

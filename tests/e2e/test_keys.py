@@ -44,6 +44,8 @@ CALLS = {
     "/upload": ("POST", "/upload"),
     "/list_uploaded": ("GET", "/list_uploaded"),
     "/delete_uploaded": ("POST", "/delete_uploaded"),
+    "/uploads": ("GET", "/uploads"),
+    "/uploads/{id}": ("DELETE", "/uploads/upload-1"),
     "/content/{path}": ("GET", CITED),
     "/page/{path}": ("GET", "/page/app.js"),
     "/config": ("GET", "/config"),
@@ -68,7 +70,8 @@ CALLS = {
 OPEN = {"/health", *PAGE, *CHATS, *LISTS, *ONES, *RESPONSES}
 GUARDED = sorted(CALLS.keys() - OPEN - STORED.keys() - {*OTHERS})
 # Nothing is there: 404, or 400.
-UPLOADS = ("/upload", "/list_uploaded", "/delete_uploaded")  # which the host does not take
+# Which the host does not take.
+UPLOADS = ("/upload", "/list_uploaded", "/delete_uploaded", "/uploads", "/uploads/{id}")
 EMPTY = {*OPENSEARCH, *OTHERS, *STORED, *UPLOADS, "/aog/{*path}", "/feedback/copies/{id}"}
 
 

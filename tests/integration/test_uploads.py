@@ -62,6 +62,14 @@ def delete(app: App, name: str, headers: dict[str, str] = ANNA) -> BufferedReply
     return send(app, call("/delete_uploaded", {"filename": name}, headers))
 
 
+def describe(app: App, headers: dict[str, str] = ANNA) -> Any:
+    return send(app, call("/uploads", headers=headers, method="GET")).json
+
+
+def delete_by_id(app: App, id: str, headers: dict[str, str] = ANNA) -> BufferedReply:
+    return send(app, call("/uploads/{id}", headers=headers, method="DELETE", path=id))
+
+
 def wait_until_read(app: App) -> None:
     """Wait until each upload is ready or has failed."""
     store = app.config(UploadsConfig).uploads
@@ -212,16 +220,44 @@ def test_caller_without_an_id_has_no_uploads(app: App, stranger: str) -> None:
     answers = [
         upload(app, ("a.md", b"text"), headers=headers),
         send(app, call("/list_uploaded", headers=headers, method="GET")),
+        send(app, call("/uploads", headers=headers, method="GET")),
         delete(app, "badge.md", headers),
+        delete_by_id(app, describe(app)["uploads"][0]["id"], headers),
     ]
 
-    assert [answer.status for answer in answers] == [403] * 3
+    assert [answer.status for answer in answers] == [403] * 5
+    assert send(app, call("/config", headers=headers, method="GET")).json["showUserUpload"] is False
     assert "Sign in" in answers[0].json["error"]
 
 
 def test_upload_of_another_cannot_be_deleted(app: App) -> None:
+    (own,) = describe(app)["uploads"]
+    for headers in (BEN, STRANGERS["another tenant"]):
+        assert delete_by_id(app, own["id"], headers).status == 404
     assert delete(app, "badge.md", STRANGERS["another tenant"]).status == 404
-    assert names(app, ANNA) == ["badge.md"]
+    assert describe(app)["uploads"] == [own]
+
+
+def test_users_see_the_state_of_their_own_uploads(app: App) -> None:
+    answers = {name: describe(app, headers) for name, headers in (("anna", ANNA), ("ben", BEN))}
+    ids = {name: answer["uploads"][0].pop("id") for name, answer in answers.items()}
+    created = [answer["uploads"][0].pop("created_at") for answer in answers.values()]
+
+    assert len(set(ids.values())) == 2
+    assert all(abs(time.time() - each) < 3600 for each in created)
+    assert answers == {
+        name: {
+            "uploads": [{"filename": "badge.md", "bytes": len(text_of(name)), "state": "ready"}],
+            "max_bytes": 32 * 2**20,
+            "max_uploads": 100,
+        }
+        for name in ids
+    }
+    assert describe(app, STRANGERS["another tenant"])["uploads"] == []
+
+
+def test_page_offers_uploads_to_who_can_own_them(app: App) -> None:
+    assert send(app, call("/config", headers=ANNA, method="GET")).json["showUserUpload"] is True
 
 
 def test_page_of_another_site_cannot_upload(app: App) -> None:
@@ -236,7 +272,8 @@ def test_every_way_to_a_passage_is_in_the_table(app: App) -> None:
     rest = {route for route in ROUTES if not route.startswith(same)} - ways
     without_passages = {
         *("/feedback", "/feedback/copies/{id}", "/health", "/config", "/auth_setup", "/"),
-        *("/upload", "/list_uploaded", "/delete_uploaded", "/page/{path}", "/api/openapi.json"),
+        *("/upload", "/list_uploaded", "/delete_uploaded", "/uploads", "/uploads/{id}"),
+        *("/page/{path}", "/api/openapi.json"),
         *("/aog/v0.2/service", "/aog/v0.2/service_provider", "/aog/{*path}"),
     }
     others = {route for route in rest if not route.startswith(("/_", "/api/chat/"))}
@@ -290,6 +327,24 @@ def test_unreadable_file_is_refused_with_the_reason(laptop: App) -> None:
         "program.exe: There is no reader for this type of file. "
         "fake.pdf: Its content is not what its name says."
     )
+
+
+def test_client_that_prefers_it_waits_for_no_reading(laptop: App) -> None:
+    prefer = JSON | {"prefer": "Respond-Async, wait=9"}
+    answer = upload(laptop, ("badge.md", text_of("anna")), ("fake.pdf", b"x"), headers=prefer)
+    end = time.monotonic() + SECONDS
+    while {it["state"] for it in describe(laptop, JSON)["uploads"]} & {"queued", "reading"}:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    uploads = {it["filename"]: it for it in describe(laptop, JSON)["uploads"]}
+
+    assert answer.status == 202
+    assert uploads["badge.md"]["state"] == "ready"
+    assert uploads["fake.pdf"]["state"] == "failed"
+    assert uploads["fake.pdf"]["reason"] == "Its content is not what its name says."
+    assert delete_by_id(laptop, uploads["fake.pdf"]["id"], JSON).status == 204
+    assert names(laptop, JSON) == ["badge.md"]
+    assert delete_by_id(laptop, uploads["fake.pdf"]["id"], JSON).status == 404
 
 
 def test_form_is_stored_whole_or_not_at_all(laptop: App) -> None:
@@ -422,7 +477,9 @@ def test_uploads_are_off_by_default(tmp_path: Path) -> None:
 
     assert upload(app, ("a.md", b"text")).status == 404
     assert send(app, call("/list_uploaded", headers=ANNA, method="GET")).status == 404
-    assert delete(app, "a.md").status == 404
+    assert send(app, call("/uploads", headers=ANNA, method="GET")).status == 404
+    assert delete(app, "a.md").status == delete_by_id(app, "upload-1").status == 404
+    assert send(app, call("/config", headers=ANNA, method="GET")).json["showUserUpload"] is False
 
 
 @pytest.mark.parametrize(

@@ -13,3 +13,4 @@ class PageConfig:
     title: str | None = None  # None: the page's own, in its language
     color: str | None = None  # "#rrggbb"; None: that of tokens.css
     questions: tuple[str, ...] = ()  # for the first screen
+    uploads: bool = False  # whether users can upload documents

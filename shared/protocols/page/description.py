@@ -64,6 +64,7 @@ def describe_app(exchange: Exchange, categories: tuple[str, ...] = ()) -> Json:
         "showChatHistoryBrowser": True,
         "images": "images" not in rag.model.limits,
         "memory": app.memory is not None and known,
+        "showUserUpload": page.uploads and _has_owner(exchange),
         "overrides": list(_overrides(rag, statistics, known, categories)),
         "routes": sorted(exchange.routes),
         "examples": [],
@@ -72,6 +73,11 @@ def describe_app(exchange: Exchange, categories: tuple[str, ...] = ()) -> Json:
         **({"title": page.title} if page.title else {}),
         **({"color": page.color} if page.color else {}),
     }
+
+
+def _has_owner(exchange: Exchange) -> bool:
+    """Whether the caller has an id, to which documents can belong."""
+    return exchange.app.access.find_owner(exchange.call.headers) is not None
 
 
 def _details(rag: Rag, statistics: IndexStatistics | None) -> dict[str, Any]:

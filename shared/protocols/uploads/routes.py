@@ -1,35 +1,28 @@
-"""POST /upload, GET /list_uploaded and POST /delete_uploaded: a user's own documents.
+"""The routes of a user's own documents.
 
-Paths, parts and answers are those of azure-search-openai-demo. They
-name an upload by its file name, so that a later one of the same name replaces it when it is read.
+Paths, parts and answers of POST /upload, GET /list_uploaded and POST /delete_uploaded are those of
+azure-search-openai-demo. They name an upload by its file name, so that a later one of the same name
+replaces it when it is read. GET /uploads and DELETE /uploads/{id} name it by its id.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from multipart import MultipartSegment
 from pydantic import BaseModel, Field
 
-from shared.domain.errors import BadRequest, ChatError, NotFound, RequestTimeout
+from shared.domain.errors import NotFound
 from shared.http.body import read_body, require_object, validate
-from shared.http.call import JSON, Reply, dumps
-from shared.http.form_stream import read_form
+from shared.http.call import JSON, Json, Reply, dumps
 from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Handler, Route
 from shared.protocols.openapi.operation import WITH_BODY, Operation, object_schema
-from shared.protocols.uploads.config import UploadsConfig, find_uploads
-from shared.uploads.base import NO_UPLOAD, Draft, Upload, Uploads, clean_name
+from shared.protocols.uploads.config import find_uploads
+from shared.protocols.uploads.upload import upload
+from shared.uploads.base import NO_UPLOAD, Upload
 
-FILE_PART = "file"
-NO_FILE = "is required, the part of the form that holds a file"
-UPLOADED = "File uploaded successfully"
-STILL_READ = "File uploaded. It is still being read, and found when that is done."
-POLL_SECONDS = 0.2
-SPARE_SECONDS = 1.0  # before the deadline, for the answer
 FORM = object_schema(file={"type": "array", "items": {"type": "string", "format": "binary"}})
 
 
@@ -37,90 +30,6 @@ class DeleteFields(BaseModel, strict=True):
     """The body of POST /delete_uploaded."""
 
     filename: str = Field(min_length=1, description="As GET /list_uploaded has returned it.")
-
-
-async def upload(exchange: Exchange) -> Reply:
-    """Store the files of a form, and wait a while for their passages. Raises ChatErrors."""
-    uploads, owner = find_uploads(exchange)
-    stored = await _store_until_deadline(exchange, uploads, owner)
-    end = min(
-        asyncio.get_running_loop().time() + exchange.app.config(UploadsConfig).wait_seconds,
-        exchange.deadline - SPARE_SECONDS,
-    )
-    done = await exchange.wait_for(_wait_until_read(uploads, owner, stored, end))
-    if failed := [each for each in done if each.state == "failed"]:
-        reasons = (f"{each.name}: {each.reason}" for each in failed)
-        return _reply(422, " ".join(reasons))
-    is_read = all(each.state == "ready" for each in done)
-    return _reply(200, UPLOADED) if is_read else _reply(202, STILL_READ)
-
-
-async def _store_until_deadline(exchange: Exchange, uploads: Uploads, owner: str) -> list[Upload]:
-    """Store the files of a form. Raises ChatErrors, RequestTimeout at the deadline."""
-    try:
-        # Not `wait_for`: asking a server whether the client is there takes pieces of the body.
-        async with asyncio.timeout_at(exchange.deadline) as limit:
-            return await _store_files(exchange, uploads, owner)
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        raise RequestTimeout from None
-
-
-async def _store_files(exchange: Exchange, uploads: Uploads, owner: str) -> list[Upload]:
-    """Store all files of a form, or none of them if one cannot be stored. Raises ChatErrors."""
-    drafts: list[Draft] = []
-    try:
-        current: Draft | None = None
-        async for event in read_form(exchange.call, exchange.app.limits.body_seconds):
-            if isinstance(event, MultipartSegment):
-                current = await _begin(uploads, owner, event)
-                drafts += [current] if current else []
-            elif event and current:
-                await current.write(bytes(event))
-        if not drafts:
-            raise BadRequest(NO_FILE, field=FILE_PART)
-        commits = asyncio.ensure_future(_commit_all(uploads, owner, drafts))
-        try:
-            return await asyncio.shield(commits)
-        finally:
-            await asyncio.wait({commits})  # also after a cancellation: it is not cut
-    finally:
-        for draft in drafts:
-            await draft.discard()
-
-
-async def _commit_all(uploads: Uploads, owner: str, drafts: Iterable[Draft]) -> list[Upload]:
-    """Store all drafts, or none of them if one cannot be stored. Raises ChatErrors."""
-    stored: list[Upload] = []
-    try:
-        for draft in drafts:
-            stored.append(await draft.commit(replace=True))
-    except ChatError:
-        for upload in stored:
-            await uploads.delete(owner, upload.id)
-        raise
-    return stored
-
-
-async def _begin(uploads: Uploads, owner: str, part: MultipartSegment) -> Draft | None:
-    """Begin the upload of a part of the form; None for a part that is no file."""
-    if part.name != FILE_PART or part.filename is None:
-        return None
-    return await uploads.begin(owner, clean_name(part.filename))
-
-
-async def _wait_until_read(
-    uploads: Uploads, owner: str, stored: Iterable[Upload], end: float
-) -> list[Upload]:
-    """Return the uploads when all are read, or as they are at `end`, by the loop's clock."""
-    loop = asyncio.get_running_loop()
-    ids = {upload.id for upload in stored}
-    while True:
-        found = [each for each in await uploads.list(owner) if each.id in ids]
-        if loop.time() > end or all(each.state in ("ready", "failed") for each in found):
-            return found
-        await asyncio.sleep(POLL_SECONDS)
 
 
 async def list_uploaded(exchange: Exchange) -> Reply:
@@ -142,11 +51,34 @@ async def delete_uploaded(exchange: Exchange) -> Reply:
     for id in ids:
         with suppress(NotFound):  # replaced meanwhile
             await exchange.wait_for(uploads.delete(owner, id))
-    return _reply(200, f"File {name} deleted successfully")
+    return exchange.json_reply({"message": f"File {name} deleted successfully"})
 
 
-def _reply(status: int, message: str) -> Reply:
-    return Reply(status, JSON, dumps({"message": message}), {"Cache-Control": "no-store"})
+async def list_uploads(exchange: Exchange) -> Reply:
+    """Describe the caller's uploads, the oldest first, and their limits. Raises ChatErrors."""
+    uploads, owner = find_uploads(exchange)
+    found = await exchange.wait_for(uploads.list(owner))
+    limits = {"max_bytes": uploads.limits.file_bytes, "max_uploads": uploads.limits.files}
+    return exchange.json_reply({"uploads": [_describe(each) for each in found], **limits})
+
+
+def _describe(upload: Upload) -> Json:
+    """Describe an upload; `created_at` is in seconds since 1970."""
+    return {
+        "id": upload.id,
+        "filename": upload.name,
+        "bytes": upload.size,
+        "created_at": int(upload.created),
+        "state": upload.state,
+        **({"reason": upload.reason} if upload.state == "failed" else {}),
+    }
+
+
+async def delete_upload(exchange: Exchange) -> Reply:
+    """Delete one of the caller's uploads. Raises ChatErrors."""
+    uploads, owner = find_uploads(exchange)
+    await exchange.wait_for(uploads.delete(owner, exchange.call.path))
+    return Reply(204, JSON, b"", exchange.headers)
 
 
 def _route(
@@ -170,7 +102,10 @@ ROUTES = (
         upload,
         "POST /upload with a form that has a part file for each document",
         summary="Upload documents",
-        description="A later upload of the same name replaces the earlier one.",
+        description=(
+            "A later upload of the same name replaces the earlier one. "
+            "With `Prefer: respond-async` the answer does not wait for the reading."
+        ),
         request=FORM,
         statuses={
             200: "They are stored and found.",
@@ -195,5 +130,24 @@ ROUTES = (
         summary="Delete an upload",
         request=DeleteFields,
         errors=(*WITH_BODY, 404),
+    ),
+    _route(
+        "/uploads",
+        READ,
+        list_uploads,
+        "GET /uploads",
+        summary="Describe your uploads",
+        description="`state` is queued, reading, ready, or failed, which has a `reason`.",
+        errors=(404,),
+    ),
+    _route(
+        "/uploads/{id}",
+        ("DELETE",),
+        delete_upload,
+        "DELETE /uploads/{id}",
+        summary="Delete an upload by its id",
+        statuses={204: "It is deleted."},
+        media_types=(),
+        errors=(404,),
     ),
 )

@@ -98,14 +98,14 @@ class FolderUploads:
 
     def __init__(self, root: Path, limits: UploadLimits, wake: Callable[[], None]) -> None:
         """`wake` starts the process that reads uploads and removes deleted ones."""
-        self._root, self._limits, self._wake = root, limits, wake
+        self._root, self.limits, self._wake = root, limits, wake
 
     async def begin(self, owner: str, name: str) -> FolderDraft:
         """Begin an upload. Raises TooManyRequests, Unavailable, Misconfigured."""
         folder = owner_folder(self._root, owner)
         record = Record(owner=owner, name=name, size=0, created=time.time())
         with _map_errors():
-            make = partial(FolderDraft, folder, record, self._limits, self._wake)
+            make = partial(FolderDraft, folder, record, self.limits, self._wake)
             return await asyncio.to_thread(make)
 
     async def list(self, owner: str) -> tuple[Upload, ...]:

@@ -242,6 +242,7 @@ def test_config_describes_what_the_app_can_do(tmp_path: Path) -> None:
         "showChatHistoryBrowser": True,
         "images": True,
         "memory": True,
+        "showUserUpload": False,
         "overrides": [
             {"name": "top", "type": "number", "minimum": 1, "maximum": 50},
             {"name": "temperature", "type": "number", "minimum": 0, "maximum": 2},
