@@ -115,6 +115,21 @@ def show_feedback(page: Page) -> None:
     expect(page.locator(".comment p button")).to_be_visible()
 
 
+def show_uploads(page: Page) -> None:
+    """Show the user's documents, one in each state."""
+    states = ("queued", "reading", "ready", "failed")
+    reason = "Its content is not what its name says."
+    uploads = [
+        {"id": state, "filename": f"A report that is {state}.pdf", "state": state}
+        | ({"reason": reason} if state == "failed" else {})
+        for state in states
+    ]
+    answer = {"uploads": uploads, "max_bytes": 2**20, "max_uploads": 4}
+    page.route("**/uploads", lambda route: route.fulfill(json=answer))
+    page.evaluate("import('/page/uploads.js').then(({ showUploads }) => showUploads())")
+    expect(page.locator("#uploads li").last).to_be_visible()
+
+
 def fill_and_send(page: Page, question: str) -> None:
     """Ask a question, in any language of the page."""
     page.locator("#question").fill(question)
@@ -130,6 +145,7 @@ STATES: Mapping[str, Callable[[Page], None]] = {
     "options": show_options,
     "error": show_error,
     "feedback": show_feedback,
+    "uploads": show_uploads,
 }
 
 

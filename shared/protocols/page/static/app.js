@@ -45,7 +45,10 @@ function start() {
       isFree: startNew,
     });
   }
-  startComposer({ images: config.images, send });
+  const upload = config.showUserUpload ? showUploads : null;
+  startComposer({ images: config.images, send, upload });
+  find("#show-uploads").hidden = !upload;
+  find("#show-uploads").addEventListener("click", () => showUploads());
   watchEnd(focusComposer);
   find("#new-chat").addEventListener("click", startNew);
   addEventListener("popstate", openAddress);
@@ -58,6 +61,13 @@ function send(question, image = null) {
   if (chat.controller || opening) return false;
   chat.ask(question, image);
   return true;
+}
+
+/** Shows the documents of the user, and uploads files. */
+async function showUploads(files = []) {
+  const uploads = await import("./uploads.js").catch(() => null); // another try loads it again
+  if (uploads) return uploads.showUploads(files);
+  showNotice(explainFailure(new RequestError("offline")));
 }
 
 function startNew() {

@@ -37,9 +37,15 @@ export function readKey() {
   return PRINTABLE.test(key ?? "") ? key : null;
 }
 
-async function send(path, options = {}) {
+/** Returns the headers of each request. */
+export function authHeaders() {
   const key = readKey();
-  const headers = { ...options.headers, ...(key && { [KEY_NAME]: key }) };
+  return key ? { [KEY_NAME]: key } : {};
+}
+
+/** Sends a request. Throws RequestError. */
+export async function send(path, options = {}) {
+  const headers = { ...options.headers, ...authHeaders() };
   const response = await fetch(path, { ...options, headers }).catch((error) => {
     if (error.name === "AbortError") throw error;
     throw new RequestError("offline");
@@ -48,7 +54,8 @@ async function send(path, options = {}) {
   return response;
 }
 
-async function readFailure(response) {
+/** Returns the error of a response that is one. */
+export async function readFailure(response) {
   const { status } = response;
   const body = await response.json().catch(() => ({}));
   const message = typeof body.error === "string" ? body.error : (body.error?.reason ?? "");

@@ -10,8 +10,11 @@ const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const MAX_IMAGE_MEGABYTES = 10;
 let image = null;
 
-/** Turns the composer on; `send(question, image)` returns whether the question was taken. */
-export function startComposer({ images, send }) {
+/**
+ * Turns the composer on. `send(question, image)` returns whether the question was taken; `upload(files)`
+ * is null where documents cannot be uploaded.
+ */
+export function startComposer({ images, send, upload }) {
   const submit = () => {
     const text = question.value.trim();
     if (!text || !send(text, image)) return;
@@ -38,8 +41,9 @@ export function startComposer({ images, send }) {
     focusComposer();
   });
   addEventListener("dragover", (event) => event.preventDefault());
-  addEventListener("drop", (event) => takeImage(event, event.dataTransfer, images));
-  question.addEventListener("paste", (event) => takeImage(event, event.clipboardData, images));
+  const take = (event, transfer) => takeFiles(event, transfer, images, upload);
+  addEventListener("drop", (event) => take(event, event.dataTransfer));
+  question.addEventListener("paste", (event) => take(event, event.clipboardData));
   find("#add-image").hidden = !images;
   find("#add-image").addEventListener("click", () => find("#image-file").click());
   find("#image-file").addEventListener("change", ({ target }) => {
@@ -79,12 +83,15 @@ export function setDraft(text) {
   question.style.height = `${question.scrollHeight}px`;
 }
 
-function takeImage(event, transfer, images) {
-  const [file] = transfer?.files ?? [];
+/** Takes a dropped or pasted image for the question, and other files as documents. */
+function takeFiles(event, transfer, images, upload) {
+  const files = [...(transfer?.files ?? [])];
   // What is copied in a table or a text program is text with a picture of it.
-  if (!file || transfer.types.includes("text/plain")) return;
+  if (!files.length || transfer.types.includes("text/plain")) return;
   event.preventDefault(); // the browser would leave the page for the file
-  if (images) setImage(file);
+  const isImage = files.length === 1 && IMAGE_TYPES.includes(files[0].type);
+  if (upload && !(images && isImage)) upload(files);
+  else if (images) setImage(files[0]);
 }
 
 function setImage(file) {

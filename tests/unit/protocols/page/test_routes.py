@@ -36,11 +36,8 @@ from tests.support.stores import sqlite_memory
 FILES = sorted(
     path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.suffix in MEDIA_TYPES
 )
-LATER = tuple(
-    name
-    for name in FILES
-    if name in ("feedback.js", "vendor/temml.js") or name.startswith("vendor/highlight/")
-)
+LOADED_LATER = ("feedback.js", "uploads.css", "uploads.js", "vendor/temml.js", "vendor/highlight/")
+LATER = tuple(name for name in FILES if name.startswith(LOADED_LATER))
 MAX_BYTES = 85_000  # of the page in English without what only some answers load, compressed
 MAX_LATER_BYTES = 160_000  # of all of that
 

@@ -1,0 +1,238 @@
+// The documents of the user: a dialog that lists, uploads and deletes them.
+
+import { authHeaders, readFailure, readJson, RequestError, send } from "./client.js";
+import { makeButton, makeElement, makeIconButton, makeItem, setLabel, showNotice } from "./elements.js";
+import { explainFailure, showFailure } from "./errors.js";
+import { translate } from "./text.js";
+
+const PATH = "/uploads";
+const POLL_SECONDS = 1; // while a document is being read
+const RETRY_SECONDS = 5;
+const MEGABYTE = 2 ** 20;
+const STATES = {
+  waiting: "uploadWaiting",
+  sending: "uploadSending",
+  queued: "uploadWaiting",
+  reading: "uploadReading",
+  ready: "uploadReady",
+  failed: "uploadFailed",
+};
+
+const dialog = makeElement("dialog", { id: "uploads" });
+dialog.setAttribute("aria-labelledby", "uploads-title");
+document.head.append(makeElement("link", { rel: "stylesheet", href: "/page/uploads.css" }));
+document.body.append(dialog);
+let parts = null; // the elements of the dialog: `list`, `empty`, `error`, `status`, `add`
+let rows = new Map(); // the rows by the id of their document
+let stored = []; // the documents that the app has, as it describes them
+let files = []; // those that are not sent yet, in the same form, with `file`
+let maxBytes = Infinity; // of a file
+let [isSending, count, timer] = [false, 0, 0];
+
+/** Opens the dialog, and uploads files. */
+export function showUploads(added = []) {
+  if (!dialog.open) {
+    draw();
+    dialog.showModal();
+  }
+  addFiles(added);
+  return refresh();
+}
+
+/** Draws the dialog in the language of the page. */
+function draw() {
+  const make = (name, properties) => makeElement(name, properties);
+  const title = make("h2", { id: "uploads-title", textContent: translate("uploads") });
+  const hint = make("p", { textContent: translate("uploadsHint") });
+  const chooser = make("input", { type: "file", multiple: true, hidden: true });
+  chooser.addEventListener("change", () => {
+    addFiles([...chooser.files]);
+    chooser.value = "";
+  });
+  const add = makeButton({ className: "primary", textContent: translate("addDocuments") }, () =>
+    chooser.click(),
+  );
+  const close = makeButton({ textContent: translate("close") }, () => dialog.close());
+  const actions = make("div", { className: "actions" });
+  actions.append(close, add);
+  const [list, empty] = [make("ul"), make("p", { textContent: translate("noUploads"), hidden: true })];
+  const error = make("p", { className: "error", role: "alert", hidden: true });
+  const status = make("p", { className: "hidden", role: "status" });
+  parts = { list, empty, error, status, add };
+  rows = new Map();
+  dialog.replaceChildren(title, hint, list, empty, error, status, chooser, actions);
+  drawList();
+}
+
+function drawList() {
+  const documents = [...stored, ...files];
+  const drawn = documents.map((each) => {
+    if (!rows.has(each.id)) rows.set(each.id, makeRow(each.id));
+    drawState(rows.get(each.id), each);
+    return rows.get(each.id).element;
+  });
+  const isChanged = drawn.length !== parts.list.children.length || drawn.some((each) => !each.isConnected);
+  if (!isChanged) return;
+  const focused = document.activeElement;
+  parts.list.replaceChildren(...drawn);
+  if (parts.list.contains(focused)) focused.focus();
+}
+
+function makeRow(id) {
+  const [name, state] = [makeElement("bdi"), makeElement("small")];
+  const text = makeElement("div");
+  text.append(name, state);
+  const button = makeIconButton("delete", "", () => remove(id, button));
+  return { element: makeItem(text, button), name, state, button, drawn: "" };
+}
+
+/** Draws a row if it has changed: a screen reader would begin again. */
+function drawState(row, { filename, state, reason = "", percent = 0 }) {
+  const sentence = sentenceOf(state, percent);
+  if (row.drawn === sentence + reason) return;
+  row.drawn = sentence + reason;
+  row.name.textContent = filename;
+  setLabel(row.button, translate("deleteUpload", { name: filename }));
+  row.state.classList.toggle("failed", reason !== "");
+  const detail = makeElement("bdi", { textContent: reason });
+  if (state === "failed") detail.lang = "en"; // the app's own sentence
+  row.state.replaceChildren(sentence, " ", detail);
+}
+
+/** Returns the sentence about a state; a file that is not sent has a reason alone. */
+const sentenceOf = (state, percent) => (STATES[state] ? translate(STATES[state], { percent }) : "");
+
+/** Adds files to those that are sent, one after the other. */
+function addFiles(added) {
+  for (const file of added) {
+    count += 1;
+    files.push({ id: `file-${count}`, filename: file.name, state: "waiting", file });
+  }
+  drawList();
+  if (!isSending) sendAll();
+}
+
+async function sendAll() {
+  isSending = true;
+  for (let next = nextFile(); next; next = nextFile()) {
+    next.state = "sending";
+    drawList();
+    const reason = await sendOne(next).catch(explain);
+    if (reason) Object.assign(next, { state: "notSent", reason });
+    else files = files.filter((each) => each !== next);
+    announce([next].filter(({ reason }) => reason));
+    await refresh();
+  }
+  isSending = false;
+}
+
+const nextFile = () => files.find(({ state }) => state === "waiting");
+
+const explain = (failure) => failure.message || explainFailure(failure);
+
+/** Sends a file. Returns why the page does not send it, "" if it did. Throws RequestError. */
+async function sendOne(next) {
+  if (next.file.size > maxBytes) {
+    return translate("uploadTooLarge", { megabytes: Math.floor(maxBytes / MEGABYTE) });
+  }
+  const isReadable = await next.file.slice(0, 1).arrayBuffer().then(() => true, () => false);
+  if (!isReadable) return translate("uploadUnreadable"); // a folder, or moved since
+  await post(next);
+  return "";
+}
+
+function post(next) {
+  const request = new XMLHttpRequest(); // `fetch` does not tell how much is sent
+  const form = new FormData();
+  form.append("file", next.file);
+  request.open("POST", "/upload");
+  const headers = { ...authHeaders(), Prefer: "respond-async" };
+  for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
+  request.upload.addEventListener("progress", ({ loaded, total }) => {
+    next.percent = Math.floor((100 * loaded) / total);
+    drawList();
+  });
+  next.abort = () => request.abort();
+  return new Promise((resolve, reject) => {
+    request.addEventListener("abort", resolve);
+    request.addEventListener("error", () => reject(new RequestError("offline")));
+    request.addEventListener("load", () => {
+      if (request.status < 300 || request.status === 422) resolve(); // 422: the list says why
+      else reject(readFailure(asResponse(request)));
+    });
+    request.send(form);
+  }).catch(async (failure) => {
+    throw await failure;
+  });
+}
+
+function asResponse(request) {
+  const retryAfter = request.getResponseHeader("retry-after");
+  const headers = retryAfter ? { "retry-after": retryAfter } : {};
+  return new Response(request.responseText, { status: request.status, headers });
+}
+
+/** Reads what the app has, again until each document is read. */
+async function refresh() {
+  clearTimeout(timer);
+  let seconds = 0;
+  try {
+    const before = new Map(stored.map((each) => [each.id, each.state]));
+    const answer = await readJson(PATH);
+    [stored, maxBytes] = [answer.uploads, answer.max_bytes];
+    parts.error.hidden = true;
+    const done = stored.filter(({ state }) => !isUnread({ state }));
+    announce(done.filter(({ id }) => isUnread({ state: before.get(id) })));
+    if (stored.some(isUnread)) seconds = POLL_SECONDS;
+  } catch (failure) {
+    if (!(failure instanceof RequestError)) throw failure;
+    showFailure(parts.error, failure);
+    seconds = failure.seconds || RETRY_SECONDS;
+  }
+  parts.empty.hidden = stored.length + files.length > 0 || !parts.error.hidden;
+  drawList();
+  clearTimeout(timer); // another one ran meanwhile
+  if (seconds && (dialog.open || stored.some(isUnread))) timer = setTimeout(refresh, seconds * 1000);
+}
+
+const isUnread = ({ state }) => state === "queued" || state === "reading";
+
+/** Says what became of documents: in the dialog to a screen reader, and else in a notice. */
+function announce(documents) {
+  const sentences = documents.map(
+    ({ filename, state, reason = "" }) => `${filename}: ${sentenceOf(state)} ${reason}`,
+  );
+  if (!sentences.length) return;
+  if (dialog.open) parts.status.textContent = sentences.join(" ");
+  else showNotice(sentences.join(" "));
+}
+
+/** Deletes a document, or a file that is not sent. */
+async function remove(id, button) {
+  const place = [...parts.list.children].indexOf(rows.get(id).element);
+  const file = files.find((each) => each.id === id);
+  if (!file && !(await removeStored(id, button))) return;
+  file?.abort?.();
+  files = files.filter((each) => each.id !== id);
+  stored = stored.filter((each) => each.id !== id);
+  drawList();
+  parts.empty.hidden = stored.length + files.length > 0;
+  (parts.list.children[place]?.querySelector("button") ?? parts.add).focus();
+}
+
+/** Deletes a document. Returns whether it is gone. */
+async function removeStored(id, button) {
+  button.disabled = true;
+  try {
+    await send(`${PATH}/${id}`, { method: "DELETE" });
+    parts.error.hidden = true;
+    return true;
+  } catch (failure) {
+    if (!(failure instanceof RequestError)) throw failure;
+    if (failure.status === 404) return true; // replaced, or deleted elsewhere
+    showFailure(parts.error, failure);
+    return false;
+  } finally {
+    button.disabled = false;
+  }
+}
