@@ -26,6 +26,7 @@ let parts = null; // the elements of the dialog: `list`, `empty`, `error`, `stat
 let rows = new Map(); // the rows by the id of their document
 let stored = []; // the documents that the app has, as it describes them
 let files = []; // those that are not sent yet, in the same form, with `file`
+const deleted = new Set(); // the ids of documents that an answer under way may still have
 let maxBytes = Infinity; // of a file
 let [isSending, count, timer] = [false, 0, 0];
 
@@ -141,7 +142,7 @@ async function sendOne(next) {
   return "";
 }
 
-function post(next) {
+async function post(next) {
   const request = new XMLHttpRequest(); // `fetch` does not tell how much is sent
   const form = new FormData();
   form.append("file", next.file);
@@ -153,17 +154,13 @@ function post(next) {
     drawList();
   });
   next.abort = () => request.abort();
-  return new Promise((resolve, reject) => {
-    request.addEventListener("abort", resolve);
+  await new Promise((resolve, reject) => {
+    for (const end of ["load", "abort"]) request.addEventListener(end, resolve);
     request.addEventListener("error", () => reject(new RequestError("offline")));
-    request.addEventListener("load", () => {
-      if (request.status < 300 || request.status === 422) resolve(); // 422: the list says why
-      else reject(readFailure(asResponse(request)));
-    });
     request.send(form);
-  }).catch(async (failure) => {
-    throw await failure;
   });
+  // An aborted request has the status 0; after a 422 the list says what is wrong with the file.
+  if (request.status >= 300 && request.status !== 422) throw await readFailure(asResponse(request));
 }
 
 function asResponse(request) {
@@ -179,7 +176,8 @@ async function refresh() {
   try {
     const before = new Map(stored.map((each) => [each.id, each.state]));
     const answer = await readJson(PATH);
-    [stored, maxBytes] = [answer.uploads, answer.max_bytes];
+    stored = answer.uploads.filter(({ id }) => !deleted.has(id));
+    maxBytes = answer.max_bytes;
     parts.error.hidden = true;
     const done = stored.filter(({ state }) => !isUnread({ state }));
     announce(done.filter(({ id }) => isUnread({ state: before.get(id) })));
@@ -226,13 +224,16 @@ async function removeStored(id, button) {
   try {
     await send(`${PATH}/${id}`, { method: "DELETE" });
     parts.error.hidden = true;
-    return true;
   } catch (failure) {
     if (!(failure instanceof RequestError)) throw failure;
-    if (failure.status === 404) return true; // replaced, or deleted elsewhere
-    showFailure(parts.error, failure);
-    return false;
+    if (failure.status !== 404) {
+      showFailure(parts.error, failure);
+      return false;
+    }
+    // It is replaced, or deleted elsewhere.
   } finally {
     button.disabled = false;
   }
+  deleted.add(id);
+  return true;
 }
