@@ -1,4 +1,7 @@
-"""Deletes what is stored of a user: conversations, with their turns and the feedback on them."""
+"""Deletes what is stored of a user.
+
+These are conversations, with their turns and the feedback on them, and uploaded documents.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,22 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.local_settings import UsageError, read_environment
 from shared.bootstrap.memory import make_memory
+from shared.bootstrap.uploads import uploads_folder
 from shared.domain.errors import ChatError, NotFound
 from shared.memory.base import Memory, PageRequest
-from shared.settings import SettingsError, read_settings
+from shared.settings import SHARED_FOLDER, SettingsError, read_settings
+from shared.uploads.base import UploadLimits
+from shared.uploads.folder.reader import run_process
+from shared.uploads.folder.store import FolderUploads
 
 PAGE = PageRequest(0, 100)
 NO_STORE = "No conversations are stored: set MEMORY_FILE in local.settings.json, or use --cosmos."
+NOT_REMOVED = "The app no longer finds them, and removes their files at its next start."
 COPIES = "Copies of answers have no owner: their users delete them by their ids."
 
 
@@ -51,13 +60,38 @@ async def run(environment: Mapping[str, str], user: str, deletes: bool) -> int:
         clients = Clients(read_settings(environment))
         stack.push_async_callback(clients.close)
         memory = make_memory(clients)
-        if memory is None:
-            raise UsageError(NO_STORE)
-        stack.push_async_callback(memory.close)
-        count = await (forget(memory, user) if deletes else count_conversations(memory, user))
-    print(f"{count} conversations of {user} {'are deleted' if deletes else 'are stored'}.")
+        uploads = uploads_folder(clients.settings)
+        counts = dict[str, int]()
+        if memory is not None:
+            stack.push_async_callback(memory.close)
+            counts["conversations"] = await count_or_delete(memory, user, deletes)
+        if uploads.is_dir():
+            counts["uploads"] = await count_or_delete_uploads(uploads, user, deletes)
+    if not counts:
+        raise UsageError(NO_STORE)
+    for kind, count in counts.items():
+        print(f"{count} {kind} of {user} {'are deleted' if deletes else 'are stored'}.")
     print(COPIES if deletes else "To delete them, add --yes.")
     return 0
+
+
+async def count_or_delete(memory: Memory, user: str, deletes: bool) -> int:
+    """Return the number of a user's conversations. Raises ChatErrors."""
+    return await (forget(memory, user) if deletes else count_conversations(memory, user))
+
+
+async def count_or_delete_uploads(folder: Path, user: str, deletes: bool) -> int:
+    """Return the number of a user's uploads. Raises ChatErrors."""
+    store = FolderUploads(folder, UploadLimits(file_bytes=0, files=0), wake=lambda: None)
+    uploads = await store.list(user)
+    if not deletes:
+        return len(uploads)
+    for upload in uploads:
+        with suppress(NotFound):  # the user deletes it at the same time
+            await store.delete(user, upload.id)
+    if not await asyncio.to_thread(run_process, SHARED_FOLDER.parent, folder):
+        print(NOT_REMOVED, file=sys.stderr)  # also if that of the app is at work
+    return len(uploads)
 
 
 async def forget(memory: Memory, user: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.search import make_embedding
@@ -49,7 +50,7 @@ def make_uploads(clients: Clients, local_owner: str | None) -> UploadParts | Non
     from shared.uploads.folder.records import INDEX
     from shared.uploads.folder.store import FolderUploads
 
-    folder = SHARED_FOLDER.parent / settings.uploads_folder
+    folder = uploads_folder(settings)
     if (folder / INDEX).resolve() == (SHARED_FOLDER.parent / settings.index_file).resolve():
         raise SettingsError((SAME_INDEX,))
     reader = UploadReader(partial(run_process, SHARED_FOLDER.parent, folder))
@@ -59,6 +60,11 @@ def make_uploads(clients: Clients, local_owner: str | None) -> UploadParts | Non
     store = FolderUploads(folder, limits, reader.wake)
     passages = SqliteRetriever(folder / INDEX, make_embedding(clients))
     return UploadParts(store, passages, local_owner)
+
+
+def uploads_folder(settings: Settings) -> Path:
+    """The folder of uploads, which may not exist."""
+    return SHARED_FOLDER.parent / settings.uploads_folder
 
 
 def _check_place(settings: Settings) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from scripts.forget import main
 from shared.memory.base import Memory, PageRequest, Turn
 from shared.memory.sqlite.store import open_memory
+from tests.support.uploads import UploadsFolder
 
 pytestmark = pytest.mark.part("memory-file")
 
@@ -72,3 +75,39 @@ def test_a_failure_says_that_the_command_continues(
 
     assert main(["anna", "--yes"], {"MEMORY_FILE": str(foreign)}) == 1
     assert "run the command again" in capsys.readouterr().err
+
+
+@pytest.mark.part("uploads")
+def test_uploads_of_a_user_are_removed_from_the_disk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = UploadsFolder(tmp_path / "uploads")
+    for owner in ("anna", "ben"):
+        folder.add(owner, f"{owner}.md", f"secret of {owner}")
+    folder.run()
+    settings = {"MEMORY_FILE": "", "UPLOADS_FOLDER": str(folder.root)}
+
+    assert main(["anna"], settings) == 0
+    assert "1 uploads of anna are stored." in capsys.readouterr().out
+    assert folder.search("anna", "secret") == ["secret of anna"]
+    assert main(["anna", "--yes"], settings) == 0
+    assert "1 uploads of anna are deleted." in capsys.readouterr().out
+    content = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
+    assert b"secret of anna" not in content
+    assert folder.search("anna", "secret") == []
+    assert folder.search("ben", "secret") == ["secret of ben"]
+
+
+@pytest.mark.part("uploads")
+def test_uploads_are_hidden_even_if_their_files_cannot_be_removed_now(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = UploadsFolder(tmp_path / "uploads")
+    folder.add("anna", "anna.md", "secret of anna")
+    folder.run()
+    with closing(sqlite3.connect(folder.root / "index.db.lock")) as other:  # the app's process
+        other.execute("BEGIN EXCLUSIVE")
+        assert main(["anna", "--yes"], {"UPLOADS_FOLDER": str(folder.root)}) == 0
+
+    assert "removes their files at its next start" in capsys.readouterr().err
+    assert folder.search("anna", "secret") == []
