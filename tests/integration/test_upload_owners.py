@@ -1,0 +1,234 @@
+"""Who finds, opens, lists and deletes uploads, by every route of the app."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.app import ROUTES
+from shared.bootstrap.build import build
+from shared.http.call import Call
+from shared.protocols.exchange import App
+from shared.settings import read_settings
+from tests.support.calls import ANNA, BEN, JSON, call
+from tests.support.upload_calls import (
+    SETTINGS,
+    delete,
+    delete_by_id,
+    describe,
+    list_names,
+    send,
+    store_of,
+    upload,
+    wait_until_read,
+)
+
+KEY = "the-key-of-the-clients"
+SECRETS = {"anna": "quokka", "ben": "numbat"}
+QUESTION = "Which animal is on the secret badge?"
+ASKING = {"messages": [{"role": "user", "content": QUESTION}]}
+
+
+def text_of(owner: str) -> bytes:
+    return f"# Badges\n\nThe animal on the secret badge is the {SECRETS[owner]}.".encode()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("uploads")
+
+
+@pytest.fixture(scope="module")
+def app(folder: Path) -> Iterator[App]:
+    """An app where Anna and Ben have uploaded files of one name."""
+    memory = {"MEMORY_FILE": str(folder.parent / "memory.db"), "CHAT_API_KEY": KEY}
+    settings = read_settings({**SETTINGS, **memory, "UPLOADS_FOLDER": str(folder)})
+    app = build(settings)
+    for owner, headers in (("anna", ANNA), ("ben", BEN)):
+        answer = upload(app, ("badge.md", text_of(owner)), headers=headers)
+        assert answer.status in (200, 202)
+    wait_until_read(app)
+    yield app
+
+
+def sourcefile(app: App, owner: str) -> str:
+    (own,) = asyncio.run(store_of(app).list(owner))
+    return own.sourcefile
+
+
+MCP = {"accept": "application/json, text/event-stream"}
+
+
+def tool(name: str, **arguments: Any) -> dict[str, Any]:
+    params = {"name": name, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+
+def method(name: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
+
+
+SEARCH = {"ext": {"generative_qa_parameters": {"llm_question": QUESTION}}}
+PARTS = {"messages": [{"role": "user", "parts": [{"type": "text", "text": QUESTION}]}]}
+# Each way to a passage: the route, and the body, where `{file}` is the name of the document.
+WAYS: list[Any] = [
+    ("/chat", ASKING),
+    ("/chat/stream", ASKING),
+    ("/ask", ASKING),
+    pytest.param(("/api/chat", PARTS), marks=pytest.mark.part("ui-message-stream")),
+    pytest.param(("/aog/v0.2/services/{service}", ASKING), marks=pytest.mark.part("aog")),
+    pytest.param(("/v1/chat/completions", ASKING), marks=pytest.mark.part("openai")),
+    pytest.param(("/openai/v1/chat/completions", ASKING), marks=pytest.mark.part("openai")),
+    pytest.param(("/v1/responses", {"input": QUESTION}), marks=pytest.mark.part("responses")),
+    pytest.param(("/_search", SEARCH), marks=pytest.mark.part("opensearch")),
+    pytest.param(("/{index}/_search", SEARCH), marks=pytest.mark.part("opensearch")),
+    pytest.param(("/mcp", tool("search", query=QUESTION)), marks=pytest.mark.part("mcp")),
+    pytest.param(("/mcp", tool("ask", question=QUESTION)), marks=pytest.mark.part("mcp")),
+    pytest.param(("/mcp", tool("fetch", id="{file}")), marks=pytest.mark.part("mcp")),
+    pytest.param(
+        ("/mcp", method("resources/read", uri="document:///{file}")), marks=pytest.mark.part("mcp")
+    ),
+    pytest.param(("/content/{path}", None), marks=pytest.mark.part("content")),
+]
+PRINCIPAL = {
+    "claims": [
+        {"typ": "groups", "val": "anna"},
+        {"typ": "tid", "val": "another-tenant"},
+        {"typ": "roles", "val": "Chat.Admin"},
+    ]
+}
+IN_GROUP = base64.b64encode(json.dumps(PRINCIPAL).encode()).decode()
+STRANGERS = {
+    "another user": BEN,
+    "another tenant": JSON | {"x-ms-client-principal-id": "eve", "x-ms-client-principal": IN_GROUP},
+    "a function key": JSON | {"x-functions-key": "k"},
+    "the key of the app": JSON | {"api-key": KEY},
+    "nobody": JSON,
+}
+
+
+def request(way: tuple[str, Any], headers: dict[str, str], file: str) -> Call:
+    route, body = way
+    places = {"{service}": "chat", "{index}": "documents", "/content/{path}": file}
+    path = next((value for name, value in places.items() if name in route), "")
+    if body is None:
+        return call(route, headers=headers, method="GET", path=path)
+    filled = json.loads(json.dumps(body).replace("{file}", file))
+    return call(route, filled, headers | MCP, path=path)
+
+
+@pytest.mark.parametrize("owner", ["anna", "ben"])
+@pytest.mark.parametrize("way", WAYS)
+def test_owner_finds_the_own_document_alone(app: App, way: tuple[str, Any], owner: str) -> None:
+    headers = ANNA if owner == "anna" else BEN
+    other = "ben" if owner == "anna" else "anna"
+    text = send(app, request(way, headers, sourcefile(app, owner))).data.decode()
+
+    assert SECRETS[owner] in text
+    assert SECRETS[other] not in text
+    assert sourcefile(app, other) not in text
+
+
+@pytest.mark.parametrize("stranger", STRANGERS)
+@pytest.mark.parametrize("way", WAYS)
+def test_nobody_else_finds_a_document(app: App, way: tuple[str, Any], stranger: str) -> None:
+    file = sourcefile(app, "anna")
+    text = send(app, request(way, STRANGERS[stranger], file)).data.decode()
+
+    assert SECRETS["anna"] not in text
+    assert text.count(file) <= ("fetch" in str(way) or "resources" in str(way))  # in an error
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"use_oid_security_filter": False, "use_groups_security_filter": False},
+        {"include_category": "uploads"},
+        {"top": 50},
+        {"filter": "oids/any(g: g eq 'anna')"},
+    ],
+)
+def test_no_override_shows_the_document_of_another(app: App, overrides: dict[str, Any]) -> None:
+    body = {**ASKING, "context": {"overrides": overrides}}
+    answer = send(app, call("/chat", body, BEN))
+
+    assert answer.status == 200
+    assert SECRETS["anna"] not in answer.data.decode()
+
+
+def test_users_list_their_own_uploads(app: App) -> None:
+    assert list_names(app, ANNA) == list_names(app, BEN) == ["badge.md"]
+    assert list_names(app, STRANGERS["another tenant"]) == []
+
+
+@pytest.mark.parametrize("stranger", ["a function key", "the key of the app", "nobody"])
+def test_caller_without_an_id_has_no_uploads(app: App, stranger: str) -> None:
+    headers = STRANGERS[stranger]
+    answers = [
+        upload(app, ("a.md", b"text"), headers=headers),
+        send(app, call("/list_uploaded", headers=headers, method="GET")),
+        send(app, call("/uploads", headers=headers, method="GET")),
+        delete(app, "badge.md", headers),
+        delete_by_id(app, describe(app)["uploads"][0]["id"], headers),
+    ]
+
+    assert [answer.status for answer in answers] == [403] * 5
+    assert send(app, call("/config", headers=headers, method="GET")).json["showUserUpload"] is False
+    assert "Sign in" in answers[0].json["error"]
+
+
+def test_upload_of_another_cannot_be_deleted(app: App) -> None:
+    (own,) = describe(app)["uploads"]
+    for headers in (BEN, STRANGERS["another tenant"]):
+        assert delete_by_id(app, own["id"], headers).status == 404
+    assert delete(app, "badge.md", STRANGERS["another tenant"]).status == 404
+    assert describe(app)["uploads"] == [own]
+
+
+def test_users_see_the_state_of_their_own_uploads(app: App) -> None:
+    answers = {name: describe(app, headers) for name, headers in (("anna", ANNA), ("ben", BEN))}
+    ids = {name: answer["uploads"][0].pop("id") for name, answer in answers.items()}
+    created = [answer["uploads"][0].pop("created_at") for answer in answers.values()]
+
+    assert len(set(ids.values())) == 2
+    assert all(abs(time.time() - each) < 3600 for each in created)
+    assert answers == {
+        name: {
+            "uploads": [{"filename": "badge.md", "bytes": len(text_of(name)), "state": "ready"}],
+            "max_bytes": 32 * 2**20,
+            "max_uploads": 100,
+        }
+        for name in ids
+    }
+    assert describe(app, STRANGERS["another tenant"])["uploads"] == []
+
+
+def test_page_offers_uploads_to_who_can_own_them(app: App) -> None:
+    assert send(app, call("/config", headers=ANNA, method="GET")).json["showUserUpload"] is True
+
+
+def test_page_of_another_site_cannot_upload(app: App) -> None:
+    cookie = {"cookie": "AppServiceAuthSession=x", "sec-fetch-site": "cross-site"}
+    assert upload(app, ("a.md", b"text"), headers=ANNA | cookie).status == 403
+
+
+def test_every_way_to_a_passage_is_in_the_table(app: App) -> None:
+    ways = {way.values[0][0] if hasattr(way, "values") else way[0] for way in WAYS}
+    # Those that answer as one of the table does, under another address.
+    same = ("/openai/", "/v1/models", "/v1/{*path}", "/v1/responses/")
+    rest = {route for route in ROUTES if not route.startswith(same)} - ways
+    without_passages = {
+        *("/feedback", "/feedback/copies/{id}", "/health", "/config", "/auth_setup", "/"),
+        *("/upload", "/list_uploaded", "/delete_uploaded", "/uploads", "/uploads/{id}"),
+        *("/page/{path}", "/api/openapi.json"),
+        *("/aog/v0.2/service", "/aog/v0.2/service_provider", "/aog/{*path}"),
+    }
+    others = {route for route in rest if not route.startswith(("/_", "/api/chat/"))}
+    assert others - without_passages == set()
