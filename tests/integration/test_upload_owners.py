@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -232,3 +233,91 @@ def test_every_way_to_a_passage_is_in_the_table(app: App) -> None:
     }
     others = {route for route in rest if not route.startswith(("/_", "/api/chat/"))}
     assert others - without_passages == set()
+
+
+# A random walk of two users over the routes.
+
+HEADERS = {"anna": ANNA, "ben": BEN}
+WALK_STEPS = 60
+EVERYTHING = {**ASKING, "context": {"overrides": {"top": 50, "include_category": "uploads"}}}
+
+
+class Walk:
+    """Two users who upload, delete and ask at random. Each text has a word of its own."""
+
+    def __init__(self, app: App, seed: int) -> None:
+        self.app, self.chance = app, Random(seed)
+        self.words: dict[str, str] = {}  # by the id of the upload
+        self.files: dict[str, list[str]] = {owner: [] for owner in HEADERS}
+
+    def step(self) -> None:
+        owner = self.chance.choice(list(HEADERS))
+        other = next(each for each in HEADERS if each != owner)
+        actions = (self.add, self.add, self.delete, self.delete_by_id, self.ask, self.ask)
+        text = self.chance.choice(actions)(owner, other)
+        self.check(owner, other, text)
+
+    def check(self, owner: str, other: str, text: str) -> None:
+        """Check that a reply to one user has nothing of the other."""
+        foreign = {file.partition("/")[0] for file in self.files[other]}
+        assert [word for id, word in self.words.items() if id in foreign and word in text] == []
+
+    def add(self, owner: str, _other: str) -> str:
+        name, headers = self.chance.choice(("a.md", "b.md")), HEADERS[owner]
+        word = f"animal{len(self.words)}of{owner}"
+        text = f"# Badges\n\nThe animal on the secret badge is the {word}."
+        answer = upload(
+            self.app, (name, text.encode()), headers=headers | {"prefer": "respond-async"}
+        )
+        assert answer.status == 202
+        ids = {it["id"] for it in describe(self.app, headers)["uploads"]} - self.words.keys()
+        self.words[ids.pop()] = word
+        self.files[owner] = [*self.files[owner], f"{next(reversed(self.words))}/{name}"]
+        return answer.data.decode()
+
+    def delete(self, owner: str, _other: str) -> str:
+        own = list_names(self.app, HEADERS[owner])
+        answer = delete(self.app, self.chance.choice(("a.md", "b.md")), HEADERS[owner])
+        assert answer.status == 200 or own != ["a.md", "b.md"]
+        return answer.data.decode()
+
+    def delete_by_id(self, owner: str, other: str) -> str:
+        files = self.files[self.chance.choice((owner, other))] or ["upload-aaaaaaaaaaaaaaaa/a.md"]
+        file = self.chance.choice(files)
+        answer = delete_by_id(self.app, file.partition("/")[0], HEADERS[owner])
+        assert answer.status == 404 or file in self.files[owner]
+        return answer.data.decode()
+
+    def ask(self, owner: str, other: str) -> str:
+        way = self.chance.choice(WAYS)
+        files = self.files[self.chance.choice((owner, other))] or ["upload-aaaaaaaaaaaaaaaa/a.md"]
+        way = way.values[0] if hasattr(way, "values") else way
+        call = request(way, HEADERS[owner], self.chance.choice(files))
+        return send(self.app, call).data.decode()
+
+    def found(self, owner: str) -> set[str]:
+        """The words in all that the user finds."""
+        text = send(self.app, call("/chat", EVERYTHING, HEADERS[owner])).data.decode()
+        return {word for word in self.words.values() if f"the {word}." in text}
+
+    def opened(self, owner: str) -> set[str]:
+        """The words in all files that the user can open."""
+        files = [file for files in self.files.values() for file in files]
+        ways = (request(("/content/{path}", None), HEADERS[owner], file) for file in files)
+        texts = [send(self.app, way).data.decode() for way in ways]
+        return {word for word in self.words.values() if f"the {word}." in " ".join(texts)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_users_on_a_random_walk_never_meet(tmp_path: Path, seed: int) -> None:
+    app = build(read_settings({**SETTINGS, "UPLOADS_FOLDER": str(tmp_path / "uploads")}))
+    walk = Walk(app, seed)
+    for _ in range(WALK_STEPS):
+        walk.step()
+    wait_until_read(app)
+
+    for owner, headers in HEADERS.items():
+        kept = describe(app, headers)["uploads"]
+        assert {it["state"] for it in kept} <= {"ready"}
+        assert len({it["filename"] for it in kept}) == len(kept)  # the earlier ones are replaced
+        assert walk.found(owner) == walk.opened(owner) == {walk.words[it["id"]] for it in kept}
