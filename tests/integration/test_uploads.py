@@ -254,3 +254,12 @@ def test_folder_of_the_index_is_refused(tmp_path: Path) -> None:
     clients = Clients(read_settings({**SETTINGS, **values}))
     with pytest.raises(SettingsError, match="UPLOADS_FOLDER must not be"):
         make_uploads(clients, "local")
+
+
+def test_openapi_document_describes_the_bodies(tmp_path: Path) -> None:
+    document = send(quiet_app(tmp_path), call("/api/openapi.json", method="GET")).json
+    form = document["paths"]["/upload"]["post"]["requestBody"]["content"]
+    names = document["paths"]["/list_uploaded"]["get"]["responses"]["200"]["content"]
+
+    assert list(form) == ["multipart/form-data"]
+    assert names["application/json"]["schema"]["type"] == "array"

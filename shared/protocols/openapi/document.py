@@ -10,7 +10,7 @@ from typing import Any
 from shared.http.call import EVENTS, JSON, Json
 from shared.protocols.exchange import Route, function_name
 from shared.protocols.openapi.components import Components
-from shared.protocols.openapi.operation import EVERY_ROUTE, OBJECT, STRING, Operation
+from shared.protocols.openapi.operation import EVERY_ROUTE, OBJECT, STRING, Operation, Schema
 from shared.protocols.openapi.security import OpenApiConfig, describe_used, list_schemes
 
 TITLE = "Serverless RAG chat"
@@ -92,7 +92,7 @@ def _parameters(route: Route, operation: Operation) -> Iterator[Json]:
 
 def _request_body(operation: Operation, components: Components, cases: Sequence[Json]) -> Json:
     schema = components.add_models(operation.tag, operation.request)
-    content: Json = {JSON: {"schema": schema}}
+    content: Json = {operation.request_type: {"schema": schema}}
     if cases:
         content[JSON]["examples"] = {_key(case): {"value": case["request"]} for case in cases}
     if operation.form:
@@ -112,17 +112,19 @@ def _responses(operation: Operation, components: Components, cases: Sequence[Jso
     }
     success = responses[str(min(operation.statuses))]
     if operation.media_types:
-        success["content"] = {kind: _content(kind, cases) for kind in operation.media_types}
+        success["content"] = {
+            kind: _content(kind, operation.answer, cases) for kind in operation.media_types
+        }
     for status in sorted({*EVERY_ROUTE, *operation.errors} - operation.statuses.keys()):
         responses[str(status)] = components.add_error(operation, status)
     return responses
 
 
-def _content(media_type: str, cases: Sequence[Json]) -> Json:
-    """Return the content of a response: an object, or lines of text with one each."""
+def _content(media_type: str, answer: Schema, cases: Sequence[Json]) -> Json:
+    """Return the content of a response: JSON, or lines of text with an object each."""
     key = {JSON: "answer", EVENTS: "events"}.get(media_type, "lines")
     examples = {_key(case): {"value": _write_example(case, key)} for case in cases if key in case}
-    schema = {"schema": OBJECT} if media_type == JSON else {}
+    schema = {"schema": answer} if media_type == JSON else {}
     return {**schema, **({"examples": examples} if examples else {})}
 
 

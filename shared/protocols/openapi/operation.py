@@ -43,10 +43,12 @@ class Operation:
     summary: str
     description: str = ""
     request: type[BaseModel] | Schema | None = None  # the body, if there is any
+    request_type: str = JSON  # the media type of the body
     body_required: bool = True
     form: bool = False  # whether the body may be a form, too: the JSON in a part, and files
     query: Mapping[str, Schema] = field(default_factory=dict)
     media_types: Sequence[str] = (JSON,)  # of a successful response; none: it has no body
+    answer: Schema = field(default_factory=lambda: OBJECT)  # the JSON of a successful response
     statuses: Mapping[int, str] = field(default_factory=lambda: {200: "Success."})
     errors: Sequence[int] = ()
     error: Schema = field(default_factory=dict)  # the body of an error

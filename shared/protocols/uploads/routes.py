@@ -18,7 +18,7 @@ from shared.http.body import read_body, require_object, validate
 from shared.http.call import JSON, Json, Reply, dumps
 from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Handler, Route
-from shared.protocols.openapi.operation import WITH_BODY, Operation, object_schema
+from shared.protocols.openapi.operation import STRING, WITH_BODY, Operation, object_schema
 from shared.protocols.uploads.config import find_uploads
 from shared.protocols.uploads.upload import upload
 from shared.uploads.base import NO_UPLOAD, Upload
@@ -107,6 +107,7 @@ ROUTES = (
             "With `Prefer: respond-async` the answer does not wait for the reading."
         ),
         request=FORM,
+        request_type="multipart/form-data",
         statuses={
             200: "They are stored and found.",
             202: "They are stored, and still being read.",
@@ -120,6 +121,7 @@ ROUTES = (
         list_uploaded,
         "GET /list_uploaded",
         summary="List the names of your uploads",
+        answer={"type": "array", "items": STRING},
         errors=(404,),
     ),
     _route(
