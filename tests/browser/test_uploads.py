@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import FilePayload, Locator, Page, Route, expect
 
-from tests.browser.conftest import KIND
 from tests.support.browser.page import ask
-from tests.support.servers import Server, run_server
+from tests.support.servers import HOSTS, Server, run_server
 
 BADGE = b"# Badges\n\nThe animal on the secret badge is the quokka."
 DROP = """(names) => {
@@ -25,7 +24,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The app as `make run UPLOADS=on` serves it, over the samples."""
     folder = tmp_path_factory.mktemp("uploading")
     settings = {"UPLOADS": "on", "UPLOADS_FOLDER": str(folder / "uploads"), "MAX_UPLOADS": "4"}
-    with run_server(KIND, folder, settings) as running:
+    with run_server(HOSTS[-1], folder, settings) as running:
         yield running
 
 
