@@ -14,6 +14,7 @@ from shared.protocols.aog import routes as aog
 from shared.protocols.exchange import App, Exchange, Route
 from shared.protocols.feedback import routes as feedback
 from shared.protocols.mcp import routes as mcp
+from shared.protocols.openai import files as openai_files
 from shared.protocols.openai import routes as openai
 from shared.protocols.openai.responses import routes as responses
 from shared.protocols.openapi import routes as openapi
@@ -30,6 +31,7 @@ PROTOCOLS = (
     uploads,
     aog,
     openai,
+    openai_files,
     responses,
     opensearch,
     mcp,

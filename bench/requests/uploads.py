@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from bench.requests.endpoint import Endpoint
 from bench.schemas import schema_of
+from shared.protocols.openai.files import PREFIXES as FILES
 from shared.protocols.uploads.routes import DeleteFields
 
-WITHOUT_BODY = ("/upload",)
+WITHOUT_BODY = ("/upload", *FILES)
 
 
 def list_endpoints() -> Iterator[Endpoint]:

@@ -35,7 +35,7 @@ from shared.protocols.openai.routes import ChatCompletionsConfig
 from shared.protocols.openapi.security import OpenApiConfig
 from shared.protocols.opensearch.search import OpenSearchConfig
 from shared.protocols.page.config import PageConfig
-from shared.protocols.uploads.config import UploadsConfig
+from shared.protocols.upload_form import UploadsConfig
 from shared.rag.inputs import Rag
 from shared.rag.prompt import read_prompts
 from shared.rag.search import select_search_step

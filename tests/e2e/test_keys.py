@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from shared.app import ROUTES
+from shared.protocols.openai.files import PREFIXES as FILE_PREFIXES
 from shared.protocols.openai.responses.routes import PREFIXES as RESPONSES
 from shared.protocols.openai.routes import CHATS, LISTS, ONES, OTHERS
 from shared.protocols.opensearch.routes import HANDLERS as OPENSEARCH
@@ -26,6 +27,11 @@ BODIES = {
     "/api/chat": {"messages": [{"role": "user", "parts": [{"type": "text", "text": "say Yes"}]}]},
 }
 PAGE = ("/", "/page/{path}", "/config", "/auth_setup")
+FILES = {
+    path: path.replace("{id}", "upload-1")
+    for prefix in FILE_PREFIXES
+    for path in (prefix, f"{prefix}/{{id}}")
+}
 STORED = {
     f"{route}{path}": method
     for route in RESPONSES
@@ -59,6 +65,7 @@ CALLS = {
     **{route: ("GET", route) for route in LISTS},
     **{route: ("GET", route.replace("{*id}", "command_model")) for route in ONES},
     **{route: ("POST", route.replace("{*path}", "embeddings")) for route in OTHERS},
+    **{route: ("GET", path) for route, path in FILES.items()},
     **{route: ("POST", route) for route in RESPONSES},
     **{route: (method, route.replace("{id}", "resp_1")) for route, method in STORED.items()},
     **{
@@ -68,11 +75,11 @@ CALLS = {
 }
 # Health checks, the page, and routes of OpenAI's clients, which have a key of the app.
 OPEN = {"/health", *PAGE, *CHATS, *LISTS, *ONES, *RESPONSES}
-GUARDED = sorted(CALLS.keys() - OPEN - STORED.keys() - {*OTHERS})
+GUARDED = sorted(CALLS.keys() - OPEN - STORED.keys() - {*OTHERS, *FILES})
 # Nothing is there: 404, or 400.
 # Which the host does not take.
 UPLOADS = ("/upload", "/list_uploaded", "/delete_uploaded", "/uploads", "/uploads/{id}")
-EMPTY = {*OPENSEARCH, *OTHERS, *STORED, *UPLOADS, "/aog/{*path}", "/feedback/copies/{id}"}
+EMPTY = {*OPENSEARCH, *OTHERS, *STORED, *UPLOADS, *FILES, "/aog/{*path}", "/feedback/copies/{id}"}
 
 
 def host_supports_keys() -> bool:

@@ -30,6 +30,7 @@ from tests.support.upload_calls import (
     upload,
     wait_until_read,
 )
+from tests.support.uploads import FORM, encode_form
 
 KEY = "the-key-of-the-clients"
 SECRETS = {"anna": "quokka", "ben": "numbat"}
@@ -211,6 +212,27 @@ def test_users_see_the_state_of_their_own_uploads(app: App) -> None:
     assert describe(app, STRANGERS["another tenant"])["uploads"] == []
 
 
+@pytest.mark.part("openai")
+def test_files_of_openai_are_those_of_their_owner(app: App) -> None:
+    (own,) = describe(app)["uploads"]
+    listed = send(app, call("/v1/files", headers=ANNA, method="GET")).json["data"]
+    assert [file["id"] for file in listed] == [own["id"]]
+    for name, status in (
+        *(("another user", 404), ("another tenant", 404), ("the key of the app", 403)),
+        *(("a function key", 401), ("nobody", 401)),
+    ):
+        headers, form = STRANGERS[name], encode_form(("a.md", b"text"))
+        answers = [
+            send(app, call("/v1/files/{id}", headers=headers, method=method, path=own["id"])).status
+            for method in ("GET", "DELETE")
+        ]
+        assert answers == [status] * 2
+        if status != 404:
+            assert send(app, call("/v1/files", form, headers | FORM)).status == status
+            assert send(app, call("/v1/files", headers=headers, method="GET")).status == status
+    assert describe(app)["uploads"] == [own]
+
+
 def test_page_offers_uploads_to_who_can_own_them(app: App) -> None:
     assert send(app, call("/config", headers=ANNA, method="GET")).json["showUserUpload"] is True
 
@@ -228,7 +250,7 @@ def test_every_way_to_a_passage_is_in_the_table(app: App) -> None:
     without_passages = {
         *("/feedback", "/feedback/copies/{id}", "/health", "/config", "/auth_setup", "/"),
         *("/upload", "/list_uploaded", "/delete_uploaded", "/uploads", "/uploads/{id}"),
-        *("/page/{path}", "/api/openapi.json"),
+        *("/page/{path}", "/api/openapi.json", "/v1/files", "/v1/files/{id}"),
         *("/aog/v0.2/service", "/aog/v0.2/service_provider", "/aog/{*path}"),
     }
     others = {route for route in rest if not route.startswith(("/_", "/api/chat/"))}

@@ -17,7 +17,7 @@ from shared.bootstrap.uploads import make_uploads
 from shared.domain.errors import ClientDisconnected
 from shared.http.call import DISCONNECT_POLL_SECONDS
 from shared.protocols.exchange import App
-from shared.protocols.uploads.config import UploadsConfig
+from shared.protocols.upload_form import UploadsConfig
 from shared.settings import SettingsError, read_settings
 from shared.uploads.folder.store import FolderDraft, FolderUploads
 from tests.support.calls import ANNA, JSON, call, local_service
@@ -32,7 +32,7 @@ from tests.support.upload_calls import (
     send,
     upload,
 )
-from tests.support.uploads import FORM, LIMITS, encode_form
+from tests.support.uploads import BOUNDARY, FORM, LIMITS, encode_form
 
 BADGE = b"# Badges\n\nThe animal on the secret badge is the quokka."
 ASKING = {"messages": [{"role": "user", "content": "Which animal is on the secret badge?"}]}
@@ -109,6 +109,17 @@ def test_form_is_stored_whole_or_not_at_all(laptop: App) -> None:
     assert answer.status == 429
     assert answer.json["error"].startswith("You have 3 uploads")
     assert list_names(laptop, JSON) == []
+
+
+@pytest.mark.part("openai")
+def test_one_file_too_many_is_an_error_of_openai(laptop: App) -> None:
+    purpose = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nuser_data\r\n'
+    form = purpose.encode() + encode_form(("a.md", b"text"))
+    answers = [send(laptop, call("/v1/files", form, JSON | FORM)) for _ in range(4)]
+
+    assert [answer.status for answer in answers] == [200, 200, 200, 429]
+    assert answers[-1].json["error"]["message"].startswith("You have 3 uploads")
+    assert answers[-1].json["error"]["code"] == "rate_limit_exceeded"
 
 
 @pytest.mark.parametrize(

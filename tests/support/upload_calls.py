@@ -9,7 +9,7 @@ from typing import Any
 from shared.app import handle_call
 from shared.http.call import Call
 from shared.protocols.exchange import App
-from shared.protocols.uploads.config import UploadsConfig
+from shared.protocols.upload_form import UploadsConfig
 from shared.uploads.base import Uploads
 from tests.support.calls import ANNA, BufferedReply, call, read
 from tests.support.servers import LAPTOP, SIGN_IN

@@ -19,7 +19,7 @@ from shared.http.call import JSON, Json, Reply, dumps
 from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Handler, Route
 from shared.protocols.openapi.operation import STRING, WITH_BODY, Operation, object_schema
-from shared.protocols.uploads.config import find_uploads
+from shared.protocols.upload_form import find_uploads
 from shared.protocols.uploads.upload import upload
 from shared.uploads.base import NO_UPLOAD, Upload
 

@@ -1,0 +1,118 @@
+"""The uploads of a deployment, and the forms that bring them, for each protocol that has them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from multipart import MultipartSegment
+
+from shared.domain.errors import BadRequest, ChatError, Forbidden, NotFound, RequestTimeout
+from shared.http.form_stream import read_form
+from shared.protocols.exchange import Exchange
+from shared.uploads.base import Draft, Upload, Uploads, clean_name
+
+FILE_PART = "file"
+MAX_FIELD_BYTES = 1000  # of a field that is no file; the rest is read past
+NO_FILE = "is required, the part of the form that holds a file"
+NO_UPLOADS = "This deployment takes no uploads (UPLOADS)."
+NO_OWNER = "Sign in: an upload belongs to the user who sends it, and a key names nobody."
+
+
+@dataclass(frozen=True, slots=True)
+class UploadsConfig:
+    """Where the deployment keeps uploads."""
+
+    uploads: Uploads | None = None
+    wait_seconds: float = 20  # for the passages of an upload, before POST /upload answers
+
+
+def find_uploads(exchange: Exchange) -> tuple[Uploads, str]:
+    """Return the store, and the id of the caller who owns uploads. Raises NotFound, Forbidden."""
+    uploads = exchange.app.config(UploadsConfig).uploads
+    if uploads is None:
+        raise NotFound(NO_UPLOADS)
+    owner = exchange.app.access.find_owner(exchange.call.headers)
+    if owner is None:
+        raise Forbidden(NO_OWNER)
+    return uploads, owner
+
+
+def accept_fields(_fields: Mapping[str, str]) -> None:
+    """Accept any fields of a form."""
+
+
+@dataclass
+class UploadForm:
+    """A form with files of an owner, which are stored all or not at all."""
+
+    uploads: Uploads
+    owner: str
+    check: Callable[[Mapping[str, str]], None] = accept_fields  # gets the fields; raises ChatErrors
+    replace: bool = False  # earlier uploads of the same names
+    max_files: int | None = None
+    _drafts: list[Draft] = field(default_factory=list)
+
+    async def store(self, exchange: Exchange) -> list[Upload]:
+        """Read the form of a request, and store its files.
+
+        Raises ChatErrors; RequestTimeout at the deadline.
+        """
+        try:
+            # Not `wait_for`: asking a server whether the client is there takes pieces of the body.
+            async with asyncio.timeout_at(exchange.deadline) as limit:
+                return await self._store(exchange)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise RequestTimeout from None
+
+    async def _store(self, exchange: Exchange) -> list[Upload]:
+        try:
+            self.check(await self._read(exchange))
+            if not self._drafts:
+                raise BadRequest(NO_FILE, field=FILE_PART)
+            commits = asyncio.ensure_future(self._commit())
+            try:
+                return await asyncio.shield(commits)
+            finally:
+                await asyncio.wait({commits})  # also after a cancellation: it is not cut
+        finally:
+            for draft in self._drafts:
+                await draft.discard()
+
+    async def _read(self, exchange: Exchange) -> Mapping[str, str]:
+        """Write the files to drafts. Returns the other fields."""
+        fields: dict[str, bytes] = {}
+        name, draft = "", None
+        async for event in read_form(exchange.call, exchange.app.limits.body_seconds):
+            if isinstance(event, MultipartSegment):
+                name, draft = str(event.name), await self._begin(event)
+            elif event and draft:
+                await draft.write(bytes(event))
+            elif event:
+                fields[name] = (fields.get(name, b"") + bytes(event))[:MAX_FIELD_BYTES]
+        return {name: value.decode(errors="replace") for name, value in fields.items()}
+
+    async def _begin(self, part: MultipartSegment) -> Draft | None:
+        """Begin the upload of a file; None for another part."""
+        if part.name != FILE_PART or part.filename is None:
+            return None
+        if len(self._drafts) == self.max_files:
+            raise BadRequest(f"send {self.max_files} in a form", field=FILE_PART)
+        draft = await self.uploads.begin(self.owner, clean_name(part.filename))
+        self._drafts.append(draft)
+        return draft
+
+    async def _commit(self) -> list[Upload]:
+        """Store all drafts, or none of them if one cannot be stored. Raises ChatErrors."""
+        stored: list[Upload] = []
+        try:
+            for draft in self._drafts:
+                stored.append(await draft.commit(self.replace))
+        except ChatError:
+            for upload in stored:
+                await self.uploads.delete(self.owner, upload.id)
+            raise
+        return stored

@@ -1,0 +1,144 @@
+"""OpenAI's files: the real client brings a document over HTTP, asks about it, and deletes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from tests.support.servers import HOSTS, Server, run_server
+
+BADGE = b"# Badges\n\nThe animal on the secret badge is the quokka."
+QUESTION: Any = [{"role": "user", "content": "Which animal is on the secret badge?"}]
+
+
+@pytest.fixture(scope="module", params=HOSTS)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("files")
+    settings = {"UPLOADS": "on", "UPLOADS_FOLDER": str(folder / "uploads")}
+    with run_server(request.param, folder, settings) as running:
+        yield running
+
+
+@pytest.fixture(params=["v1", "openai/v1", "azure"])
+def client(server: Server, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A client without files."""
+    common: Any = {
+        "api_key": "none",
+        "max_retries": 0,
+        "http_client": httpx2.Client(trust_env=False),
+    }
+    if request.param == "azure":
+        client: Any = openai.AzureOpenAI(
+            azure_endpoint=server.url, api_version="2024-10-21", **common
+        )
+    else:
+        client = openai.OpenAI(base_url=f"{server.url}/{request.param}", **common)
+    with client:
+        yield client
+        for file in client.files.list():
+            client.files.delete(file.id)
+
+
+def create(client: Any, name: str = "badge.md", data: bytes = BADGE) -> Any:
+    return client.files.create(file=(name, data), purpose="user_data")
+
+
+def test_file_is_stored_searched_and_deleted(client: Any) -> None:
+    created = create(client)
+    ready = client.files.wait_for_processing(created.id, poll_interval=0.1)
+    answer = client.chat.completions.create(model="demo", messages=QUESTION)
+
+    assert (created.object, created.filename, created.bytes) == ("file", "badge.md", len(BADGE))
+    assert (created.purpose, created.status) == ("user_data", "uploaded")
+    assert ready.status == "processed"
+    assert "quokka" in answer.choices[0].message.content
+    assert client.files.delete(created.id).model_dump() == {
+        "id": created.id,
+        "object": "file",
+        "deleted": True,
+    }
+    with pytest.raises(openai.NotFoundError, match="There is no file with the id"):
+        client.files.retrieve(created.id)
+    answer = client.chat.completions.create(model="demo", messages=QUESTION)
+    assert "quokka" not in answer.choices[0].message.content
+
+
+def test_file_that_cannot_be_read_has_the_reason(client: Any) -> None:
+    created = create(client, "fake.pdf", b"text")
+    failed = client.files.wait_for_processing(created.id, poll_interval=0.1)
+
+    assert failed.status == "error"
+    assert failed.status_details == "Its content is not what its name says."
+
+
+def test_list_comes_in_pages_the_newest_first(client: Any) -> None:
+    names = [f"{number}.md" for number in range(3)]
+    for name in names:
+        create(client, name)
+    page = client.files.list(limit=2)
+
+    assert [file.filename for file in page.data] == ["2.md", "1.md"]
+    assert page.has_more
+    assert [file.filename for file in client.files.list(limit=2)] == names[::-1]
+    assert [file.filename for file in client.files.list(order="asc")] == names
+    assert list(client.files.list(purpose="batch")) == []
+
+
+def test_files_of_one_name_stay_beside_each_other(client: Any) -> None:
+    created = [create(client) for _ in range(2)]
+    for each in created:
+        client.files.wait_for_processing(each.id, poll_interval=0.1)
+
+    assert {file.id for file in client.files.list()} == {each.id for each in created}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"file": ("a.md", b"x"), "purpose": "batch"}, "purpose: must be user_data"),
+        (
+            {
+                "file": ("a.md", b"x"),
+                "purpose": "user_data",
+                "expires_after": {"anchor": "created_at", "seconds": 3600},
+            },
+            "expires_after",
+        ),
+        ({"file": ("..", b"x"), "purpose": "user_data"}, "file: must have a file name"),
+    ],
+)
+def test_wrong_request_is_refused_with_its_field(
+    client: Any, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(openai.BadRequestError, match=message):
+        client.files.create(**arguments)
+    assert list(client.files.list()) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [({"limit": 0}, "limit"), ({"limit": 10_001}, "limit"), ({"after": "x"}, "after")],
+)
+def test_wrong_page_is_refused_with_its_field(
+    client: Any, query: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.files.list(**query)
+    assert caught.value.param == param
+
+
+def test_two_files_in_a_form_are_refused(server: Server) -> None:
+    with server.client() as http:
+        files = [("file", ("a.md", b"x")), ("file", ("b.md", b"x"))]
+        answer = http.post("/v1/files", files=files, data={"purpose": "user_data"})
+        left = http.get("/v1/files").json()["data"]
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "file"
+    assert left == []
