@@ -123,7 +123,12 @@ def test_wrong_request_is_refused_with_its_field(
 
 @pytest.mark.parametrize(
     ("query", "param"),
-    [({"limit": 0}, "limit"), ({"limit": 10_001}, "limit"), ({"after": "x"}, "after")],
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": 10_001}, "limit"),
+        ({"limit": "0000000011"}, "limit"),
+        ({"after": "x"}, "after"),
+    ],
 )
 def test_wrong_page_is_refused_with_its_field(
     client: Any, query: dict[str, Any], param: str

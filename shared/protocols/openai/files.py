@@ -6,6 +6,7 @@ tells when a file can be searched; OpenAI's libraries wait for it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -18,7 +19,7 @@ from shared.protocols.openai.response import CHAT
 from shared.protocols.openai.routes import check_access
 from shared.protocols.openapi.operation import STRING, WITH_BODY, Operation, object_schema
 from shared.protocols.upload_form import UploadForm, find_uploads
-from shared.uploads.base import Upload
+from shared.uploads.base import Upload, Uploads
 
 PREFIXES = ("/v1/files", "/openai/v1/files", "/openai/files")
 PURPOSE = "user_data"
@@ -38,11 +39,11 @@ FORM = object_schema(
 
 async def files(exchange: Exchange) -> Reply:
     """Store a file, or list those of the caller. Raises ChatErrors."""
-    check_access(exchange)
-    exchange.identify(CHAT)
+    uploads, owner = _authorize(exchange)
     if exchange.call.method == "POST":
-        return await _create(exchange)
-    uploads, owner = find_uploads(exchange)
+        form = UploadForm(uploads, owner, check=_check_fields, max_files=1)
+        (upload,) = await form.store(exchange)
+        return exchange.json_reply(describe_file(upload))
     query = exchange.call.query
     found = await exchange.wait_for(uploads.list(owner))
     if query.get("purpose", PURPOSE) != PURPOSE:
@@ -50,11 +51,11 @@ async def files(exchange: Exchange) -> Reply:
     return exchange.json_reply(_page(found, query))
 
 
-async def _create(exchange: Exchange) -> Reply:
-    uploads, owner = find_uploads(exchange)
-    form = UploadForm(uploads, owner, check=_check_fields, max_files=1)
-    (upload,) = await form.store(exchange)
-    return exchange.json_reply(describe_file(upload))
+def _authorize(exchange: Exchange) -> tuple[Uploads, str]:
+    """Return the store, and the id of the caller who owns files. Raises ChatErrors."""
+    check_access(exchange)
+    exchange.identify(CHAT)
+    return find_uploads(exchange)
 
 
 def _check_fields(fields: Mapping[str, str]) -> None:
@@ -66,9 +67,7 @@ def _check_fields(fields: Mapping[str, str]) -> None:
 
 async def file(exchange: Exchange) -> Reply:
     """Describe or delete a file of the caller. Raises ChatErrors."""
-    check_access(exchange)
-    exchange.identify(CHAT)
-    uploads, owner = find_uploads(exchange)
+    uploads, owner = _authorize(exchange)
     id = exchange.call.path
     if exchange.call.method == "DELETE":
         await exchange.wait_for(uploads.delete(owner, id))
@@ -116,7 +115,7 @@ def _page(uploads: Sequence[Upload], query: Mapping[str, str]) -> Json:
 def _read_limit(value: str | None) -> int:
     if value is None:
         return MAX_LIMIT
-    if not (value.isascii() and value.isdigit() and 1 <= int(value[:9]) <= MAX_LIMIT):
+    if not (re.fullmatch("[0-9]{1,5}", value) and 1 <= int(value) <= MAX_LIMIT):
         raise FieldError("limit", f"must be a number from 1 to {MAX_LIMIT}")
     return int(value)
 
