@@ -31,7 +31,7 @@ COPIES = "Copies of answers have no owner: their users delete them by their ids.
 
 
 def main(arguments: Sequence[str] | None = None, variables: Mapping[str, str] = os.environ) -> int:
-    """Delete the conversations of a user, or count them. Returns the exit status."""
+    """Delete what is stored of a user, or count it. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m scripts.forget", description=__doc__)
     parser.add_argument("user", help="the object id in Entra ID; on a laptop: local")
     parser.add_argument("--yes", action="store_true", help="delete; without it they are counted")
@@ -76,12 +76,12 @@ async def run(environment: Mapping[str, str], user: str, deletes: bool) -> int:
 
 
 async def count_or_delete(memory: Memory, user: str, deletes: bool) -> int:
-    """Return the number of a user's conversations. Raises ChatErrors."""
+    """Count or delete a user's conversations. Returns their number. Raises ChatErrors."""
     return await (forget(memory, user) if deletes else count_conversations(memory, user))
 
 
 async def count_or_delete_uploads(folder: Path, user: str, deletes: bool) -> int:
-    """Return the number of a user's uploads. Raises ChatErrors."""
+    """Count or delete a user's uploads. Returns their number. Raises ChatErrors."""
     store = FolderUploads(folder, UploadLimits(file_bytes=0, files=0), wake=lambda: None)
     uploads = await store.list(user)
     if not deletes:
