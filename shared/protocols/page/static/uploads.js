@@ -42,10 +42,9 @@ export function showUploads(added = []) {
 
 /** Draws the dialog in the language of the page. */
 function draw() {
-  const make = (name, properties) => makeElement(name, properties);
-  const title = make("h2", { id: "uploads-title", textContent: translate("uploads") });
-  const hint = make("p", { textContent: translate("uploadsHint") });
-  const chooser = make("input", { type: "file", multiple: true, hidden: true });
+  const title = makeElement("h2", { id: "uploads-title", textContent: translate("uploads") });
+  const hint = makeElement("p", { textContent: translate("uploadsHint") });
+  const chooser = makeElement("input", { type: "file", multiple: true, hidden: true });
   chooser.addEventListener("change", () => {
     addFiles([...chooser.files]);
     chooser.value = "";
@@ -54,11 +53,12 @@ function draw() {
     chooser.click(),
   );
   const close = makeButton({ textContent: translate("close") }, () => dialog.close());
-  const actions = make("div", { className: "actions" });
+  const actions = makeElement("div", { className: "actions" });
   actions.append(close, add);
-  const [list, empty] = [make("ul"), make("p", { textContent: translate("noUploads"), hidden: true })];
-  const error = make("p", { className: "error", role: "alert", hidden: true });
-  const status = make("p", { className: "hidden", role: "status" });
+  const list = makeElement("ul");
+  const empty = makeElement("p", { textContent: translate("noUploads"), hidden: true });
+  const error = makeElement("p", { className: "error", role: "alert", hidden: true });
+  const status = makeElement("p", { className: "hidden", role: "status" });
   parts = { list, empty, error, status, add };
   rows = new Map();
   dialog.replaceChildren(title, hint, list, empty, error, status, chooser, actions);
@@ -67,6 +67,8 @@ function draw() {
 
 function drawList() {
   const documents = [...stored, ...files];
+  const isKnown = maxBytes < Infinity && parts.error.hidden; // the list was read
+  parts.empty.hidden = documents.length > 0 || !isKnown;
   const drawn = documents.map((each) => {
     if (!rows.has(each.id)) rows.set(each.id, makeRow(each.id));
     drawState(rows.get(each.id), each);
@@ -119,9 +121,12 @@ async function sendAll() {
     next.state = "sending";
     drawList();
     const reason = await sendOne(next).catch(explain);
-    if (reason) Object.assign(next, { state: "notSent", reason });
-    else files = files.filter((each) => each !== next);
-    announce([next].filter(({ reason }) => reason));
+    if (reason) {
+      Object.assign(next, { state: "notSent", reason });
+      announce([next]);
+    } else {
+      files = files.filter((each) => each !== next);
+    }
     await refresh();
   }
   isSending = false;
@@ -179,7 +184,7 @@ async function refresh() {
     stored = answer.uploads.filter(({ id }) => !deleted.has(id));
     maxBytes = answer.max_bytes;
     parts.error.hidden = true;
-    const done = stored.filter(({ state }) => !isUnread({ state }));
+    const done = stored.filter((each) => !isUnread(each));
     announce(done.filter(({ id }) => isUnread({ state: before.get(id) })));
     if (stored.some(isUnread)) seconds = POLL_SECONDS;
   } catch (failure) {
@@ -187,7 +192,6 @@ async function refresh() {
     showFailure(parts.error, failure);
     seconds = failure.seconds || RETRY_SECONDS;
   }
-  parts.empty.hidden = stored.length + files.length > 0 || !parts.error.hidden;
   drawList();
   clearTimeout(timer); // another one ran meanwhile
   if (seconds && (dialog.open || stored.some(isUnread))) timer = setTimeout(refresh, seconds * 1000);
@@ -214,7 +218,6 @@ async function remove(id, button) {
   files = files.filter((each) => each.id !== id);
   stored = stored.filter((each) => each.id !== id);
   drawList();
-  parts.empty.hidden = stored.length + files.length > 0;
   (parts.list.children[place]?.querySelector("button") ?? parts.add).focus();
 }
 
