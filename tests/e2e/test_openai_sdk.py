@@ -12,30 +12,16 @@ import openai
 import pytest
 
 from tests.support.calls import WEATHER
+from tests.support.openai_clients import PREFIXES, connect
 from tests.support.servers import TIMEOUT, Server
 
 KEY = "none"
 
 
-def clients(server: Server) -> list[Any]:
-    """The classes that do not need an event loop."""
-    common: Any = {"api_key": KEY, "max_retries": 0, "http_client": httpx2.Client(trust_env=False)}
-    azure = openai.AzureOpenAI(
-        azure_endpoint=server.url, api_version="2024-05-01-preview", **common
-    )
-    return [
-        openai.OpenAI(base_url=f"{server.url}/v1", **common),
-        openai.OpenAI(base_url=f"{server.url}/openai/v1", **common),
-        azure,
-    ]
-
-
-@pytest.fixture(params=["v1", "openai/v1", "azure"])
+@pytest.fixture(params=PREFIXES)
 def client(server: Server, request: pytest.FixtureRequest) -> Iterator[Any]:
-    sdk_clients = clients(server)
-    yield sdk_clients[["v1", "openai/v1", "azure"].index(request.param)]
-    for one in sdk_clients:
-        one.close()
+    with connect(server, request.param, "2024-05-01-preview") as client:
+        yield client
 
 
 def asking(*orders: str) -> Any:

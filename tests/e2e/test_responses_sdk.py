@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
@@ -13,6 +12,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
+from tests.support.openai_clients import connect
 from tests.support.responses_upstream import TEXT
 from tests.support.servers import Server, ended
 
@@ -22,7 +22,8 @@ CITED = f"{QUESTION}; say 漢字: ; say [{PAGE}]; say ."
 SEARCH: Any = {"type": "file_search", "vector_store_ids": ["docs"], "max_num_results": 2}
 WEATHER: Any = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": False}
 SUNNY: Any = {"type": "function_call_output", "call_id": "call_1", "output": "say Sunny"}
-CLASSES = ["OpenAI", "AzureOpenAI"]
+CLASSES = ("v1", "azure")
+VERSION = "2025-04-01-preview"
 
 
 class Answer(BaseModel):
@@ -31,31 +32,17 @@ class Answer(BaseModel):
     answer: str
 
 
-@contextmanager
-def connect(name: str, server: Server, headers: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A client of one of the package's classes."""
-    common: Any = {"api_key": "none", "max_retries": 0, "default_headers": headers}
-    common["http_client"] = httpx2.Client(trust_env=False)
-    if name == "OpenAI":
-        client = openai.OpenAI(base_url=f"{server.url}/v1", **common)
-    else:
-        client = openai.AzureOpenAI(
-            azure_endpoint=server.url, api_version="2025-04-01-preview", **common
-        )
-    with client:
-        yield client
-
-
 @pytest.fixture(params=CLASSES)
 def client(server: Server, request: pytest.FixtureRequest) -> Iterator[Any]:
-    with connect(request.param, server) as client:
+    with connect(server, request.param, VERSION) as client:
         yield client
 
 
 @pytest.fixture(params=CLASSES)
 def anna(memory_server: Server, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A client of somebody who has signed in, where responses are stored."""
-    with connect(request.param, memory_server, {"x-ms-client-principal-id": "anna"}) as client:
+    headers = {"x-ms-client-principal-id": "anna"}
+    with connect(memory_server, request.param, VERSION, default_headers=headers) as client:
         yield client
 
 
@@ -160,8 +147,8 @@ def test_users_have_conversations_of_their_own(memory_server: Server) -> None:
     order = "list questions"
     users = [{"x-ms-client-principal-id": name} for name in ("anna", "ben")]
     with (
-        connect("OpenAI", memory_server, users[0]) as anna,
-        connect("AzureOpenAI", memory_server, users[1]) as ben,
+        connect(memory_server, "v1", VERSION, default_headers=users[0]) as anna,
+        connect(memory_server, "azure", VERSION, default_headers=users[1]) as ben,
     ):
         first = [create(client, "say 1") for client in (anna, ben)]
         second = create(anna, "say 2", previous_response_id=first[0].id)

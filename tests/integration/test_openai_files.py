@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import httpx2
 import openai
 import pytest
 
+from tests.support.openai_clients import PREFIXES, connect
 from tests.support.servers import HOSTS, Server, run_server
 
 BADGE = b"# Badges\n\nThe animal on the secret badge is the quokka."
@@ -25,21 +25,10 @@ def server(
         yield running
 
 
-@pytest.fixture(params=["v1", "openai/v1", "azure"])
+@pytest.fixture(params=PREFIXES)
 def client(server: Server, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A client without files."""
-    common: Any = {
-        "api_key": "none",
-        "max_retries": 0,
-        "http_client": httpx2.Client(trust_env=False),
-    }
-    if request.param == "azure":
-        client: Any = openai.AzureOpenAI(
-            azure_endpoint=server.url, api_version="2024-10-21", **common
-        )
-    else:
-        client = openai.OpenAI(base_url=f"{server.url}/{request.param}", **common)
-    with client:
+    with connect(server, request.param) as client:
         yield client
         for file in client.files.list():
             client.files.delete(file.id)
