@@ -18,14 +18,13 @@ from shared.bootstrap.build import build
 from shared.http.call import Call
 from shared.protocols.exchange import App
 from shared.settings import read_settings
-from tests.support.calls import ANNA, BEN, JSON, call
+from tests.support.calls import ANNA, BEN, JSON, ask, call
 from tests.support.upload_calls import (
     SETTINGS,
     delete,
     delete_by_id,
     describe,
     list_names,
-    send,
     store_of,
     upload,
     wait_until_read,
@@ -131,7 +130,7 @@ def request(way: tuple[str, Any], headers: dict[str, str], file: str) -> Call:
 def test_owner_finds_the_own_document_alone(app: App, way: tuple[str, Any], owner: str) -> None:
     headers = ANNA if owner == "anna" else BEN
     other = "ben" if owner == "anna" else "anna"
-    text = send(app, request(way, headers, sourcefile(app, owner))).data.decode()
+    text = ask(request(way, headers, sourcefile(app, owner)), app).data.decode()
 
     assert SECRETS[owner] in text
     assert SECRETS[other] not in text
@@ -142,7 +141,7 @@ def test_owner_finds_the_own_document_alone(app: App, way: tuple[str, Any], owne
 @pytest.mark.parametrize("way", WAYS)
 def test_nobody_else_finds_a_document(app: App, way: tuple[str, Any], stranger: str) -> None:
     file = sourcefile(app, "anna")
-    text = send(app, request(way, STRANGERS[stranger], file)).data.decode()
+    text = ask(request(way, STRANGERS[stranger], file), app).data.decode()
 
     assert SECRETS["anna"] not in text
     assert text.count(file) <= ("fetch" in str(way) or "resources" in str(way))  # in an error
@@ -159,7 +158,7 @@ def test_nobody_else_finds_a_document(app: App, way: tuple[str, Any], stranger: 
 )
 def test_no_override_shows_the_document_of_another(app: App, overrides: dict[str, Any]) -> None:
     body = {**ASKING, "context": {"overrides": overrides}}
-    answer = send(app, call("/chat", body, BEN))
+    answer = ask(call("/chat", body, BEN), app)
 
     assert answer.status == 200
     assert SECRETS["anna"] not in answer.data.decode()
@@ -175,14 +174,14 @@ def test_caller_without_an_id_has_no_uploads(app: App, stranger: str) -> None:
     headers = STRANGERS[stranger]
     answers = [
         upload(app, ("a.md", b"text"), headers=headers),
-        send(app, call("/list_uploaded", headers=headers, method="GET")),
-        send(app, call("/uploads", headers=headers, method="GET")),
+        ask(call("/list_uploaded", headers=headers, method="GET"), app),
+        ask(call("/uploads", headers=headers, method="GET"), app),
         delete(app, "badge.md", headers),
         delete_by_id(app, describe(app)["uploads"][0]["id"], headers),
     ]
 
     assert [answer.status for answer in answers] == [403] * 5
-    assert send(app, call("/config", headers=headers, method="GET")).json["showUserUpload"] is False
+    assert ask(call("/config", headers=headers, method="GET"), app).json["showUserUpload"] is False
     assert "Sign in" in answers[0].json["error"]
 
 
@@ -215,7 +214,7 @@ def test_users_see_the_state_of_their_own_uploads(app: App) -> None:
 @pytest.mark.part("openai")
 def test_files_of_openai_are_those_of_their_owner(app: App) -> None:
     (own,) = describe(app)["uploads"]
-    listed = send(app, call("/v1/files", headers=ANNA, method="GET")).json["data"]
+    listed = ask(call("/v1/files", headers=ANNA, method="GET"), app).json["data"]
     assert [file["id"] for file in listed] == [own["id"]]
     for name, status in (
         *(("another user", 404), ("another tenant", 404), ("the key of the app", 403)),
@@ -223,18 +222,18 @@ def test_files_of_openai_are_those_of_their_owner(app: App) -> None:
     ):
         headers, form = STRANGERS[name], encode_form(("a.md", b"text"))
         answers = [
-            send(app, call("/v1/files/{id}", headers=headers, method=method, path=own["id"])).status
+            ask(call("/v1/files/{id}", headers=headers, method=method, path=own["id"]), app).status
             for method in ("GET", "DELETE")
         ]
         assert answers == [status] * 2
         if status != 404:
-            assert send(app, call("/v1/files", form, headers | FORM)).status == status
-            assert send(app, call("/v1/files", headers=headers, method="GET")).status == status
+            assert ask(call("/v1/files", form, headers | FORM), app).status == status
+            assert ask(call("/v1/files", headers=headers, method="GET"), app).status == status
     assert describe(app)["uploads"] == [own]
 
 
 def test_page_offers_uploads_to_who_can_own_them(app: App) -> None:
-    assert send(app, call("/config", headers=ANNA, method="GET")).json["showUserUpload"] is True
+    assert ask(call("/config", headers=ANNA, method="GET"), app).json["showUserUpload"] is True
 
 
 def test_page_of_another_site_cannot_upload(app: App) -> None:
@@ -315,18 +314,18 @@ class Walk:
         files = self.files[self.chance.choice((owner, other))] or ["upload-aaaaaaaaaaaaaaaa/a.md"]
         way = way.values[0] if hasattr(way, "values") else way
         call = request(way, HEADERS[owner], self.chance.choice(files))
-        return send(self.app, call).data.decode()
+        return ask(call, self.app).data.decode()
 
     def found(self, owner: str) -> set[str]:
         """The words in all that the user finds."""
-        text = send(self.app, call("/chat", EVERYTHING, HEADERS[owner])).data.decode()
+        text = ask(call("/chat", EVERYTHING, HEADERS[owner]), self.app).data.decode()
         return {word for word in self.words.values() if f"the {word}." in text}
 
     def opened(self, owner: str) -> set[str]:
         """The words in all files that the user can open."""
         files = [file for files in self.files.values() for file in files]
         ways = (request(("/content/{path}", None), HEADERS[owner], file) for file in files)
-        texts = [send(self.app, way).data.decode() for way in ways]
+        texts = [ask(way, self.app).data.decode() for way in ways]
         return {word for word in self.words.values() if f"the {word}." in " ".join(texts)}
 
 

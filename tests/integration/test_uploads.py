@@ -20,7 +20,7 @@ from shared.protocols.exchange import App
 from shared.protocols.upload_form import UploadsConfig
 from shared.settings import SettingsError, read_settings
 from shared.uploads.folder.store import FolderDraft, FolderUploads
-from tests.support.calls import ANNA, JSON, call, local_service
+from tests.support.calls import ANNA, JSON, ask, call, local_service
 from tests.support.fakes import make_rag
 from tests.support.upload_calls import (
     SECONDS,
@@ -29,8 +29,8 @@ from tests.support.upload_calls import (
     delete_by_id,
     describe,
     list_names,
-    send,
     upload,
+    wait_until_read,
 )
 from tests.support.uploads import BOUNDARY, FORM, LIMITS, encode_form
 
@@ -58,7 +58,7 @@ def laptop(tmp_path: Path) -> App:
 def test_laptop_has_one_owner(laptop: App) -> None:
     answer = upload(laptop, ("badge.md", BADGE), headers=JSON)
     end = time.monotonic() + SECONDS
-    while "quokka" not in (text := send(laptop, call("/chat", ASKING)).data.decode()):
+    while "quokka" not in (text := ask(call("/chat", ASKING), laptop).data.decode()):
         assert time.monotonic() < end, (answer, text)
         time.sleep(0.2)
     file = re.search(r"upload-[a-z2-7]+/badge\.md", text)
@@ -68,8 +68,8 @@ def test_laptop_has_one_owner(laptop: App) -> None:
     assert delete(laptop, "badge.md", JSON).json == {
         "message": "File badge.md deleted successfully"
     }
-    assert "quokka" not in send(laptop, call("/chat", ASKING)).data.decode()
-    assert send(laptop, call("/content/{path}", path=file[0], method="GET")).status == 404
+    assert "quokka" not in ask(call("/chat", ASKING), laptop).data.decode()
+    assert ask(call("/content/{path}", path=file[0], method="GET"), laptop).status == 404
     assert list_names(laptop, JSON) == []
 
 
@@ -87,10 +87,7 @@ def test_unreadable_file_is_refused_with_the_reason(laptop: App) -> None:
 def test_client_that_prefers_it_waits_for_no_reading(laptop: App) -> None:
     prefer = JSON | {"prefer": "Respond-Async, wait=9"}
     answer = upload(laptop, ("badge.md", BADGE), ("fake.pdf", b"x"), headers=prefer)
-    end = time.monotonic() + SECONDS
-    while {it["state"] for it in describe(laptop, JSON)["uploads"]} & {"queued", "reading"}:
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    wait_until_read(laptop)
     uploads = {it["filename"]: it for it in describe(laptop, JSON)["uploads"]}
 
     assert answer.status == 202
@@ -115,7 +112,7 @@ def test_form_is_stored_whole_or_not_at_all(laptop: App) -> None:
 def test_one_file_too_many_is_an_error_of_openai(laptop: App) -> None:
     purpose = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nuser_data\r\n'
     form = purpose.encode() + encode_form(("a.md", b"text"))
-    answers = [send(laptop, call("/v1/files", form, JSON | FORM)) for _ in range(4)]
+    answers = [ask(call("/v1/files", form, JSON | FORM), laptop) for _ in range(4)]
 
     assert [answer.status for answer in answers] == [200, 200, 200, 429]
     assert answers[-1].json["error"]["message"].startswith("You have 3 uploads")
@@ -139,7 +136,7 @@ def test_one_file_too_many_is_an_error_of_openai(laptop: App) -> None:
 def test_wrong_form_is_refused(
     laptop: App, body: bytes, headers: dict[str, str], status: int, message: str
 ) -> None:
-    answer = send(laptop, call("/upload", body, headers))
+    answer = ask(call("/upload", body, headers), laptop)
 
     assert answer.status == status
     assert message in answer.json["error"]
@@ -152,7 +149,7 @@ def test_form_in_pieces_is_read(tmp_path: Path, size: int) -> None:
     form = encode_form(("a.md", text), ("b.md", b""))
     pieces = [form[start : start + size] for start in range(0, len(form), size)]
 
-    assert send(app, call("/upload", pieces, FORM)).status == 202
+    assert ask(call("/upload", pieces, FORM), app).status == 202
     assert contents(tmp_path) == [b"", text]
 
 
@@ -173,7 +170,7 @@ def test_connection_is_not_checked_while_the_body_arrives(tmp_path: Path) -> Non
     form, arrived = encode_form(("a.md", b"x" * 200)), list[int]()
     request = replace(call("/upload", headers=FORM, gone=check), body=arrive_slowly())
 
-    assert send(quiet_app(tmp_path), request).status == 202
+    assert ask(request, quiet_app(tmp_path)).status == 202
     assert arrived == [0]
 
 
@@ -219,7 +216,7 @@ def test_stalled_upload_ends(tmp_path: Path) -> None:
         yield encode_form(("a.md", b"x" * 100))[:150]
         await asyncio.Event().wait()
 
-    answer = send(app, replace(call("/upload", headers=ANNA | FORM), body=stall()))
+    answer = ask(replace(call("/upload", headers=ANNA | FORM), body=stall()), app)
 
     assert answer.status == 408
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
@@ -232,7 +229,7 @@ def test_client_that_leaves_stores_nothing(tmp_path: Path) -> None:
         yield encode_form(("a.md", b"x" * 100))[:150]
         raise ClientDisconnected
 
-    answer = send(app, replace(call("/upload", headers=ANNA | FORM), body=leave()))
+    answer = ask(replace(call("/upload", headers=ANNA | FORM), body=leave()), app)
 
     assert answer.status == 499
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
@@ -242,10 +239,10 @@ def test_uploads_are_off_by_default(tmp_path: Path) -> None:
     app = build(read_settings({key: text for key, text in SETTINGS.items() if key != "UPLOADS"}))
 
     assert upload(app, ("a.md", b"text")).status == 404
-    assert send(app, call("/list_uploaded", headers=ANNA, method="GET")).status == 404
-    assert send(app, call("/uploads", headers=ANNA, method="GET")).status == 404
+    assert ask(call("/list_uploaded", headers=ANNA, method="GET"), app).status == 404
+    assert ask(call("/uploads", headers=ANNA, method="GET"), app).status == 404
     assert delete(app, "a.md").status == delete_by_id(app, "upload-1").status == 404
-    assert send(app, call("/config", headers=ANNA, method="GET")).json["showUserUpload"] is False
+    assert ask(call("/config", headers=ANNA, method="GET"), app).json["showUserUpload"] is False
 
 
 @pytest.mark.parametrize(
@@ -268,7 +265,7 @@ def test_folder_of_the_index_is_refused(tmp_path: Path) -> None:
 
 
 def test_openapi_document_describes_the_bodies(tmp_path: Path) -> None:
-    document = send(quiet_app(tmp_path), call("/api/openapi.json", method="GET")).json
+    document = ask(call("/api/openapi.json", method="GET"), quiet_app(tmp_path)).json
     form = document["paths"]["/upload"]["post"]["requestBody"]["content"]
     names = document["paths"]["/list_uploaded"]["get"]["responses"]["200"]["content"]
 

@@ -6,17 +6,15 @@ import asyncio
 import time
 from typing import Any
 
-from shared.app import handle_call
-from shared.http.call import Call
 from shared.protocols.exchange import App
 from shared.protocols.upload_form import UploadsConfig
 from shared.uploads.base import Uploads
-from tests.support.calls import ANNA, BufferedReply, call, read
+from tests.support.calls import ANNA, BufferedReply, ask, call
 from tests.support.servers import LAPTOP, SIGN_IN
 from tests.support.uploads import FORM, encode_form
 
 SECONDS = 120.0  # only a hang takes so long
-OWNERS = ("anna", "ben")
+OWNERS = ("anna", "ben", "local")
 SETTINGS = {**LAPTOP, **SIGN_IN, "INDEX_FILE": "samples", "CHAT_MODEL": "demo", "UPLOADS": "on"}
 
 
@@ -27,40 +25,31 @@ def store_of(app: App) -> Uploads:
     return store
 
 
-def send(app: App, request: Call) -> BufferedReply:
-    """Send a call, and read the whole reply."""
-
-    async def go() -> BufferedReply:
-        return await read(await handle_call(app, request))
-
-    return asyncio.run(go())
-
-
 def upload(
     app: App, *files: tuple[str, bytes], headers: dict[str, str] = ANNA, name: str = "file"
 ) -> BufferedReply:
     """Upload files of these names and contents."""
-    return send(app, call("/upload", encode_form(*files, name=name), headers | FORM))
+    return ask(call("/upload", encode_form(*files, name=name), headers | FORM), app)
 
 
 def list_names(app: App, headers: dict[str, str] = ANNA) -> Any:
     """The names that a user's uploads have."""
-    return send(app, call("/list_uploaded", headers=headers, method="GET")).json
+    return ask(call("/list_uploaded", headers=headers, method="GET"), app).json
 
 
 def delete(app: App, name: str, headers: dict[str, str] = ANNA) -> BufferedReply:
     """Delete the uploads of a name."""
-    return send(app, call("/delete_uploaded", {"filename": name}, headers))
+    return ask(call("/delete_uploaded", {"filename": name}, headers), app)
 
 
 def describe(app: App, headers: dict[str, str] = ANNA) -> Any:
     """What the app says of a user's uploads."""
-    return send(app, call("/uploads", headers=headers, method="GET")).json
+    return ask(call("/uploads", headers=headers, method="GET"), app).json
 
 
 def delete_by_id(app: App, id: str, headers: dict[str, str] = ANNA) -> BufferedReply:
     """Delete one upload."""
-    return send(app, call("/uploads/{id}", headers=headers, method="DELETE", path=id))
+    return ask(call("/uploads/{id}", headers=headers, method="DELETE", path=id), app)
 
 
 def wait_until_read(app: App) -> None:
