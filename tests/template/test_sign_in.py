@@ -18,6 +18,7 @@ import pytest
 
 from scripts.app_registration import SCOPE, SCOPE_ID
 from scripts.commands import command_line
+from shared.protocols.openai.files import ROUTES as FILES_ROUTES
 from shared.protocols.openai.responses.routes import ROUTES as RESPONSES_ROUTES
 from shared.protocols.openai.routes import ROUTES as OPENAI_ROUTES
 from tests.support.isolation import app_copy
@@ -833,7 +834,7 @@ def test_every_route_but_health_page_and_openai_needs_a_key(settings: dict[str, 
 
     assert {calls.pop(name) for name in page} == {"ANONYMOUS"}
     assert {calls.pop(name) for name in names} == {"ANONYMOUS"}
-    assert len(names) == len(OPENAI_ROUTES) + len(RESPONSES_ROUTES)
+    assert len(names) == sum(map(len, (OPENAI_ROUTES, RESPONSES_ROUTES, FILES_ROUTES)))
     assert {calls.pop(name) for name in CHANGES} <= {"FUNCTION", "ADMIN"}
     assert set(calls.values()) == {"FUNCTION"}
 
