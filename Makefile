@@ -105,7 +105,7 @@ test-front-ends: $(VENV)/.browser ## test Open WebUI with the app (TEST_OPEN_WEB
 	@TEST_BROWSER="$(TEST_BROWSER)" TEST_OPEN_WEBUI="$(TEST_OPEN_WEBUI)" $(BIN)/python -m pytest tests/front_ends $(ARGS)
 
 test-removal: $(VENV)/.dev ## check and test what is left without each part, for hours (one: ARGS="-k mcp"; pairs: PAIRS=1)
-	@REMOVAL=full $(BIN)/python -m pytest tests/template/test_removal.py $(ARGS)
+	@REMOVAL=full $(BIN)/python -m pytest tests/template/test_parts.py tests/template/test_removal.py $(ARGS)
 
 mutants: $(VENV)/.mutants ## plant faults at random, and print those that no test notices (MODULE=shared/http COUNT=40 SEED=1)
 	@$(BIN)/python -m bench.mutants $(if $(MODULE),--module "$(MODULE)") \

@@ -134,8 +134,10 @@ class Engine:
                 return True
             if not module and name.upper() in self.removal.settings and name.islower():
                 return True
-            if module == "string" and (name in self.parts or self.is_gone_string(path, name)):
-                return True  # the name of a part may be in a mark
+            if module == "part" and name in self.parts:
+                return True
+            if module == "string" and self.is_gone_string(path, name):
+                return True
         return False
 
     def is_gone_string(self, path: str, text: str) -> bool:

@@ -50,6 +50,13 @@ class _Collector(ast.NodeVisitor):
                 self.add(".".join(filter(None, target)), node.attr)
         self.generic_visit(node)
 
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "part":  # `mark.part`
+            for each in node.args:
+                if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                    self.add("part", each.value)
+        self.generic_visit(node)
+
     def visit_Constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str) and (
             self.module.startswith("tests.") or node.value.startswith("/") or node.value.isupper()
