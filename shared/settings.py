@@ -23,7 +23,7 @@ from pydantic import (
 
 from shared.domain.errors import describe_error
 from shared.domain.hosts import is_loopback
-from shared.domain.overrides import DEFAULT_TOP, ModelName, Policy
+from shared.domain.overrides import DEFAULT_TOP, MAX_TOP, ModelName, Policy
 from shared.models.providers.metadata import ProviderMetadata
 from shared.models.providers.provider_list import read_list
 from shared.retrieval.azure_search.knowledge_base.sources import KnowledgeSource
@@ -255,7 +255,7 @@ class Settings(BaseModel):
     feedback_copies: Switch = "off"
 
     # Answers
-    default_top: int = Field(default=DEFAULT_TOP, ge=1, le=50)
+    default_top: int = Field(default=DEFAULT_TOP, ge=1, le=MAX_TOP)
     default_temperature: float = Field(default=0.3, ge=0, le=2)
     thoughts: Switch = "on"
     allow_client_prompts: bool = False

@@ -31,6 +31,7 @@ ImageInput = Literal["text", "textAndImages", "images"]
 ModelName = Annotated[str, Field(max_length=200), AfterValidator(_check_printable)]
 Policy = Literal["always_remote", "always_local", "default"]
 DEFAULT_TOP = 10  # passages of a question, unless a setting says otherwise
+MAX_TOP = 50  # passages of a question
 INTERNAL_FIELDS = ("filter",)  # fields that no request can set
 MAX_SEARCH_TEXT = 2000  # characters: normalization can take quadratic time
 Category = Annotated[str, Field(max_length=MAX_SEARCH_TEXT)]
@@ -69,7 +70,7 @@ class Overrides(BaseModel):
         description="Sent to the model; the demo model does not use it.",
     )
     top: WholeNumber | None = Field(
-        default=None, ge=1, le=50, description="The number of passages; DEFAULT_TOP if unset."
+        default=None, ge=1, le=MAX_TOP, description="The number of passages; DEFAULT_TOP if unset."
     )
     retrieval_mode: RetrievalMode | None = Field(
         default=None, description="For an index with vectors; hybrid if unset."

@@ -11,7 +11,7 @@ from itertools import islice
 
 from shared.domain.errors import ChatError, Misconfigured, Unavailable
 from shared.domain.events import Source
-from shared.domain.overrides import Overrides
+from shared.domain.overrides import MAX_TOP, Overrides
 from shared.domain.request import User
 from shared.retrieval.base import (
     WHOLE_FILE,
@@ -27,7 +27,6 @@ FEWEST_PASSAGES = 20
 """Passages of uploads, all owners' together, below which the relevance of a search is unknown: the
 terms of a question are then as frequent in them as any other."""
 
-MAX_TOP = 50  # passages of a search, as in a request
 NOT_SEARCHED = "Your uploads were not searched: their index cannot be read."
 
 log = logging.getLogger("chat")

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from shared.domain.errors import BadRequest, ChatError
 from shared.domain.events import Answer, Source
-from shared.domain.overrides import Category, Overrides, WholeNumber
+from shared.domain.overrides import MAX_TOP, Category, Overrides, WholeNumber
 from shared.http.body import InvalidField, validate, without_nulls
 from shared.http.call import Json
 from shared.protocols.exchange import ErrorFormat
@@ -39,7 +39,7 @@ Text = Annotated[str, AfterValidator(_check_not_blank)]
 class Options(BaseModel, strict=True):
     """The optional arguments of a search."""
 
-    top: WholeNumber | None = Field(default=None, ge=1, le=50)
+    top: WholeNumber | None = Field(default=None, ge=1, le=MAX_TOP)
     category: Category | None = None
 
     @property

@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from shared.domain.errors import BadRequest
 from shared.domain.messages import Message
-from shared.domain.overrides import Overrides, RetrievalMode, WholeNumber
+from shared.domain.overrides import MAX_TOP, Overrides, RetrievalMode, WholeNumber
 from shared.domain.request import ChatRequest
 from shared.http.body import allow_nulls, without_nulls
 from shared.protocols.exchange import Exchange
@@ -45,7 +45,7 @@ class DataSource(BaseModel, strict=True):
     endpoint: str = Field(max_length=2000)
     index_name: str = Field(max_length=200)
     query_type: QueryType | None = None
-    top_n_documents: WholeNumber = Field(default=5, ge=1, le=50)
+    top_n_documents: WholeNumber = Field(default=5, ge=1, le=MAX_TOP)
     strictness: WholeNumber = Field(default=3, ge=1, le=5)  # 1 accepts weak matches
     in_scope: bool = True
     role_information: str = ""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shared.domain.overrides import MAX_SEARCH_TEXT, ModelName, Overrides, WholeNumber
+from shared.domain.overrides import MAX_SEARCH_TEXT, MAX_TOP, ModelName, Overrides, WholeNumber
 from shared.domain.request import ChatRequest, GenerationOptions
 from shared.http.body import Body, allow_nulls
 from shared.http.call import Json
@@ -97,7 +97,7 @@ class _Filter(BaseModel, strict=True):
 
 class _FileSearch(BaseModel, strict=True):
     vector_store_ids: list[str] = Field(max_length=100)
-    max_num_results: WholeNumber | None = Field(default=None, ge=1, le=50)
+    max_num_results: WholeNumber | None = Field(default=None, ge=1, le=MAX_TOP)
     filters: Any = None
 
 
