@@ -27,12 +27,21 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class FileReference:
+    """A file that a message names by its id."""
+
+    id: str
+    field: str  # its place in the request
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """A message of a chat."""
 
     role: Role
     content: str
     images: tuple[str, ...] = ()  # URLs; data URLs for uploads
+    files: tuple[FileReference, ...] = ()  # uploads of the user
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None  # the call that a tool's message answers
     # The client's original message, for a model that accepts it unchanged.

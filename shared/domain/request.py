@@ -65,6 +65,8 @@ class ChatRequest:
     generation: GenerationOptions = GenerationOptions()
     # The name or the description of the remote provider to use, if any.
     remote: str | Mapping[str, Any] | None = None
+    # Sourcefiles of the documents that the question is about, which the user may see.
+    documents: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # on parts of the request that were left out
     metadata: RequestMetadata = RequestMetadata()
 

@@ -15,6 +15,7 @@ from shared.domain.request import ChatRequest
 from shared.models.base import Prompt
 from shared.models.selected_model import image_notes
 from shared.rag import prompt as prompts
+from shared.rag.documents import add_documents
 from shared.rag.inputs import AnswerInputs, SearchStep, is_large
 from shared.rag.model_stream import open_stream
 from shared.retrieval.base import (
@@ -30,7 +31,8 @@ NOT_REWRITTEN = (
     "The question was searched for as it was asked: the model could not rewrite it ({why})."
 )
 IRRELEVANT = (
-    "No passage was used: the relevance of the best, {:.2f}, is below the minimum of {:.2f}."
+    "No passage of the search was used: the relevance of the best, {:.2f}, is below the minimum of "
+    "{:.2f}."
 )
 
 log = logging.getLogger("chat")
@@ -43,6 +45,8 @@ async def find_passages(inputs: AnswerInputs) -> tuple[str, SearchResult]:
     """
     query, results = await inputs.rag.search_step(inputs)
     results = drop_irrelevant(results, inputs.rag.minimum_relevance)
+    if inputs.request.documents:
+        results = await add_documents(inputs, query, results)
     notes = image_notes(inputs.request, inputs.selected.model)
     return query, replace(results, notes=(*notes, *results.notes))
 

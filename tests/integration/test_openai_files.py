@@ -20,7 +20,8 @@ def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("files")
-    settings = {"UPLOADS": "on", "UPLOADS_FOLDER": str(folder / "uploads")}
+    memory = {"MEMORY_FILE": str(folder / "memory.db")}
+    settings = {"UPLOADS": "on", "UPLOADS_FOLDER": str(folder / "uploads"), **memory}
     with run_server(request.param, folder, settings) as running:
         yield running
 
@@ -56,6 +57,45 @@ def test_file_is_stored_searched_and_deleted(client: Any) -> None:
         client.files.retrieve(created.id)
     answer = client.chat.completions.create(model="demo", messages=QUESTION)
     assert "quokka" not in answer.choices[0].message.content
+
+
+def create_processed(client: Any, data: bytes = BADGE) -> str:
+    id = str(create(client, data=data).id)
+    client.files.wait_for_processing(id, poll_interval=0.1)
+    return id
+
+
+def test_chat_completion_names_a_file(client: Any) -> None:
+    id = create_processed(client)
+    parts = [{"type": "file", "file": {"file_id": id}}, {"type": "text", "text": "Summarize it."}]
+    answer = client.chat.completions.create(
+        model="demo", messages=[{"role": "user", "content": parts}]
+    )
+    (citation, *_) = answer.choices[0].message.context["citations"]
+
+    assert "quokka" in citation["content"]
+    with pytest.raises(openai.BadRequestError) as caught:
+        parts[0] = {"type": "file", "file": {"file_id": "upload-2"}}
+        client.chat.completions.create(model="demo", messages=[{"role": "user", "content": parts}])
+    assert caught.value.param == "messages[0].content[0].file.file_id"
+
+
+def test_response_names_a_file_and_the_next_one_has_it(client: Any) -> None:
+    id = create_processed(client)
+    options: Any = {
+        "model": "demo",
+        "tools": [{"type": "file_search", "vector_store_ids": ["documents"]}],
+        "include": ["file_search_call.results"],
+    }
+    parts = [{"type": "input_file", "file_id": id}, {"type": "input_text", "text": "Summarize it."}]
+    first = client.responses.create(input=[{"role": "user", "content": parts}], **options)
+    second = client.responses.create(input="And then?", previous_response_id=first.id, **options)
+    client.files.delete(id)
+
+    for response in (first, second):
+        assert "quokka" in response.output[0].results[0].text
+    with pytest.raises(openai.BadRequestError, match=r"previous_response_id: .* no file of yours"):
+        client.responses.create(input="And then?", previous_response_id=second.id, **options)
 
 
 def test_file_that_cannot_be_read_has_the_reason(client: Any) -> None:

@@ -79,15 +79,21 @@ def method(name: str, **params: Any) -> dict[str, Any]:
 SEARCH = {"ext": {"generative_qa_parameters": {"llm_question": QUESTION}}}
 PARTS = {"messages": [{"role": "user", "parts": [{"type": "text", "text": QUESTION}]}]}
 # Each way to a passage: the route, and the body, where `{file}` is the name of the document.
+NAMING_PARTS = [{"type": "file", "file": {"file_id": "{id}"}}, {"type": "text", "text": QUESTION}]
+NAMING = {"messages": [{"role": "user", "content": NAMING_PARTS}]}
+INPUT_PARTS = [{"type": "input_file", "file_id": "{id}"}, {"type": "input_text", "text": QUESTION}]
+NAMING_INPUT = {"input": [{"role": "user", "content": INPUT_PARTS}]}
 WAYS: list[Any] = [
     ("/chat", ASKING),
     ("/chat/stream", ASKING),
     ("/ask", ASKING),
-    pytest.param(("/api/chat", PARTS), marks=pytest.mark.part("ui-message-stream")),
+    pytest.param(("/api/chat", PARTS), marks=pytest.mark.part("ai-sdk")),
     pytest.param(("/aog/v0.2/services/{service}", ASKING), marks=pytest.mark.part("aog")),
     pytest.param(("/v1/chat/completions", ASKING), marks=pytest.mark.part("openai")),
     pytest.param(("/openai/v1/chat/completions", ASKING), marks=pytest.mark.part("openai")),
+    pytest.param(("/v1/chat/completions", NAMING), marks=pytest.mark.part("openai")),
     pytest.param(("/v1/responses", {"input": QUESTION}), marks=pytest.mark.part("responses")),
+    pytest.param(("/v1/responses", NAMING_INPUT), marks=pytest.mark.part("responses")),
     pytest.param(("/_search", SEARCH), marks=pytest.mark.part("opensearch")),
     pytest.param(("/{index}/_search", SEARCH), marks=pytest.mark.part("opensearch")),
     pytest.param(("/mcp", tool("search", query=QUESTION)), marks=pytest.mark.part("mcp")),
@@ -121,7 +127,8 @@ def request(way: tuple[str, Any], headers: dict[str, str], file: str) -> Call:
     path = next((value for name, value in places.items() if name in route), "")
     if body is None:
         return call(route, headers=headers, method="GET", path=path)
-    filled = json.loads(json.dumps(body).replace("{file}", file))
+    id = file.partition("/")[0]
+    filled = json.loads(json.dumps(body).replace("{file}", file).replace("{id}", id))
     return call(route, filled, headers | MCP, path=path)
 
 

@@ -28,13 +28,14 @@ from shared.protocols.message_json import (
     join_texts,
     parse_part,
 )
+from shared.protocols.openai.file_parts import format_file, read_files, without_files
 from shared.protocols.openai.request import ROLES
 from shared.protocols.openai.responses.errors import INVALID, MISSING, UNSUPPORTED, ParameterError
 
 MAX_PLACE = 200  # characters of a place in an error: it may name a key of the client's
 M = TypeVar("M", bound=BaseModel)
 IGNORED = ("reasoning", "file_search_call")  # of earlier answers, which clients send back
-PARTS = ("input_text", "output_text", "text", "refusal", "input_image")
+PARTS = ("input_text", "output_text", "text", "refusal", "input_image", "input_file")
 UNAVAILABLE = "is not available here: send texts, and images as input_image with an image_url"
 
 
@@ -68,6 +69,7 @@ class _Output(BaseModel, strict=True):
 class _Part(ContentPart):
     image_url: str | None = None
     detail: str | None = Field(default=None, max_length=20)
+    file_id: str | None = None
 
 
 class _Reference(BaseModel, strict=True):
@@ -145,13 +147,16 @@ def _parse_item(path: str, item: Any) -> Item | Reference | None:
 def _parse_message(path: str, item: Any) -> Message:
     message = validate(_Message, item, path)
     parts = _parse_parts(f"{path}.content", message.content)
+    files = read_files(parts)
+    parts = without_files(parts)
     role = ROLES[message.role]
     is_text = isinstance(message.content, str)
     return Message(
         role,
         join_texts(parts),
         images=image_urls(parts),
-        raw={"role": role, "content": message.content if is_text else parts},
+        files=files,
+        raw={"role": role, "content": message.content if is_text else parts or ""},
     )
 
 
@@ -168,6 +173,8 @@ def _parse_part(path: str, value: Any) -> Json:
     part = validate(_Part, value, path)
     if part.type not in PARTS:
         raise ParameterError(f"{path}.type", UNAVAILABLE, UNSUPPORTED)
+    if part.type == "input_file":
+        return format_file(path, part.file_id)
     if part.type != "input_image":
         return parse_part(path, part, partial(ParameterError, code=MISSING))
     if part.image_url is None:

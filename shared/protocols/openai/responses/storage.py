@@ -10,7 +10,7 @@ from typing import Any
 
 from shared.domain.errors import ChatError, NotFound
 from shared.domain.events import Answer, Context, Delta, Done, Events, collect
-from shared.domain.messages import Message, ToolCall
+from shared.domain.messages import FileReference, Message, ToolCall
 from shared.domain.request import ChatRequest
 from shared.http.call import Json
 from shared.memory.base import GeneratedId, Interaction, Memory, PageRequest
@@ -189,6 +189,8 @@ def _item_message(item: Mapping[str, Any]) -> Message | None:
 
 def _restore(raw: Mapping[str, Any]) -> Message:
     """Return the message of a request that was stored in the form of chat completions."""
+    files = tuple(FileReference(id, "previous_response_id") for id in raw.get("files") or ())
+    raw = {key: value for key, value in raw.items() if key != "files"}
     content = raw["content"]
     parts = [format_text(content)] if isinstance(content, str) else content or []
     calls = tuple(
@@ -197,7 +199,12 @@ def _restore(raw: Mapping[str, Any]) -> Message:
     )
     text = join_texts(parts)
     return Message(
-        raw["role"], text, tool_calls=calls, tool_call_id=raw.get("tool_call_id"), raw=raw
+        raw["role"],
+        text,
+        files=files,
+        tool_calls=calls,
+        tool_call_id=raw.get("tool_call_id"),
+        raw=raw,
     )
 
 
@@ -252,6 +259,8 @@ class StoredAnswer:
 def _storable(message: Message) -> Mapping[str, Any]:
     """Return a message in the form of chat completions, without its images."""
     raw = message.raw or {}
+    if message.files:
+        raw = {**raw, "files": [each.id for each in message.files]}
     return {**raw, "content": message.content} if message.images else raw
 
 

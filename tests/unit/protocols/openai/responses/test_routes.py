@@ -265,7 +265,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"input": [user(5)]}, "input[0].content", "invalid_value"),
     ({"input": [user(["x"])]}, "input[0].content[0]", "invalid_value"),
     (
-        {"input": [user([{"type": "input_file", "file_id": "f"}])]},
+        {"input": [user([{"type": "input_audio", "input_audio": {}}])]},
         "input[0].content[0].type",
         "unsupported_value",
     ),
