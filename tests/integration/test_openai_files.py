@@ -53,8 +53,9 @@ def test_file_is_stored_searched_and_deleted(client: Any) -> None:
         "object": "file",
         "deleted": True,
     }
-    with pytest.raises(openai.NotFoundError, match="There is no file with the id"):
-        client.files.retrieve(created.id)
+    for call in (client.files.retrieve, client.files.delete):
+        with pytest.raises(openai.NotFoundError, match="There is no file with the id"):
+            call(created.id)
     answer = client.chat.completions.create(model="demo", messages=QUESTION)
     assert "quokka" not in answer.choices[0].message.content
 
@@ -157,6 +158,7 @@ def test_wrong_request_is_refused_with_its_field(
         ({"limit": 10_001}, "limit"),
         ({"limit": "0000000011"}, "limit"),
         ({"after": "x"}, "after"),
+        ({"order": "newest"}, "order"),
     ],
 )
 def test_wrong_page_is_refused_with_its_field(

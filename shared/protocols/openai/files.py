@@ -69,13 +69,13 @@ async def file(exchange: Exchange) -> Reply:
     """Describe or delete a file of the caller. Raises ChatErrors."""
     uploads, owner = _authorize(exchange)
     id = exchange.call.path
-    if exchange.call.method == "DELETE":
-        await exchange.wait_for(uploads.delete(owner, id))
-        return exchange.json_reply({"id": id, "object": "file", "deleted": True})
     found = await exchange.wait_for(uploads.list(owner))
     upload = next((each for each in found if each.id == id), None)
     if upload is None:
         raise NotFound(f"There is no file with the id {id!r:.100}, or it is not yours.")
+    if exchange.call.method == "DELETE":
+        await exchange.wait_for(uploads.delete(owner, id))
+        return exchange.json_reply({"id": id, "object": "file", "deleted": True})
     return exchange.json_reply(describe_file(upload))
 
 
@@ -95,7 +95,10 @@ def describe_file(upload: Upload) -> Json:
 
 def _page(uploads: Sequence[Upload], query: Mapping[str, str]) -> Json:
     """Return a page of a list. Raises FieldError."""
-    ordered = list(uploads) if query.get("order") == "asc" else list(reversed(uploads))
+    order = query.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise FieldError("order", "must be asc or desc")
+    ordered = list(uploads) if order == "asc" else list(reversed(uploads))
     ids = [upload.id for upload in ordered]
     if (after := query.get("after")) is not None:
         if after not in ids:
