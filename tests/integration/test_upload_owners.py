@@ -154,6 +154,19 @@ def test_nobody_else_finds_a_document(app: App, way: tuple[str, Any], stranger: 
     assert text.count(file) <= ("fetch" in str(way) or "resources" in str(way))  # in an error
 
 
+@pytest.mark.part("mcp")
+def test_only_the_owner_is_told_of_a_document(app: App) -> None:
+    file = sourcefile(app, "anna")
+    way = ("/mcp", method("resources/list"))
+    texts = {
+        name: ask(request(way, headers, ""), app).data.decode()
+        for name, headers in {"the owner": ANNA, **STRANGERS}.items()
+    }
+
+    assert file in texts.pop("the owner")
+    assert [name for name, text in texts.items() if file in text] == []
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
