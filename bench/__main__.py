@@ -14,6 +14,7 @@ PARTS = {
     "memory": "stored conversations (1 minute)",
     "transport": "a stream over each of the OpenAI SDK's transports (half a minute)",
     "overload": "open streams of an instance that refuses more (2 minutes)",
+    "uploads": "answers while uploads are read, on a laptop (3 minutes)",
     "leak": "memory over 20,000 requests (8 minutes)",
     "growth": "how the time of the parsers grows with their input (3 minutes)",
 }

@@ -134,6 +134,14 @@ def test_overload_benchmark_counts_refusals_beside_open_streams() -> None:
     assert re.search(r"^ +3( +[\d.]+){5} +[1-9][\d.]*$", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.part("uploads")
+def test_uploads_benchmark_prints_its_table() -> None:
+    done = run_bench("bench.uploads", "--uploads", "2", "--seconds", "2")
+
+    assert re.search(r"^reading them( +[\d.]+){6}$", done.stdout, re.MULTILINE)
+    assert done.stderr == ""
+
+
 def test_start_benchmark_prints_its_tables() -> None:
     done = run_bench("bench.start", "--rounds", "1")
 
