@@ -10,7 +10,7 @@ from pathlib import Path
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.search import make_embedding
 from shared.files.base import Files
-from shared.retrieval.base import Retriever
+from shared.retrieval.base import DocumentRetriever, Retriever
 from shared.settings import MIB, SHARED_FOLDER, Settings, SettingsError
 from shared.uploads.base import UploadLimits, Uploads
 
@@ -27,7 +27,7 @@ class UploadParts:
     """The store of uploads and the index of their passages."""
 
     store: Uploads
-    passages: Retriever
+    passages: DocumentRetriever
     local_owner: str | None  # owns what an unknown user uploads
 
     def include(self, retriever: Retriever, files: Files | None) -> tuple[Retriever, Files]:

@@ -2,65 +2,78 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from shared.domain.concurrency import run_in_thread_if
 from shared.domain.events import Source
-from shared.domain.overrides import MAX_TOP
 from shared.rag.inputs import AnswerInputs, is_large
-from shared.retrieval.base import FilePart, SearchResult, distinct
+from shared.rag.prompt import count_message_tokens, fit_sources
+from shared.retrieval.base import DocumentRetriever, FilePart, SearchResult, distinct
 
-MAX_TOKENS = 20_000  # of all documents that a model gets whole
-_MAX_CHARACTERS = 8 * MAX_TOKENS  # beyond which no tokens are counted
-NOT_WHOLE = "The named files are too long for the model together: it got passages of them."
+MAX_TOKENS = 20_000  # of the passages of all documents that a model gets whole
+_MAX_CHARACTERS = 8 * MAX_TOKENS  # of their texts, beyond which no tokens are counted
+_HISTORY_SHARE = 4  # so many times its tokens are in the room of a prompt, if it needs as much
+NOT_WHOLE = "The named files are too long to be used whole: passages of them were used."
 
 
 async def add_documents(inputs: AnswerInputs, query: str, results: SearchResult) -> SearchResult:
-    """Return the passages of the named documents, then those of a search.
+    """Return passages of the named documents, then those of a search that fit beside them.
 
-    Documents that fit the model are whole, in their order. Else they are searched, too. Raises
+    Each document is whole if it fits, in its order; of the others it is the best passages. Raises
     ChatErrors.
     """
-    passages, notes = await _read_whole(inputs), results.notes
-    if passages is None:
-        passages, notes = await _search(inputs, query), (*notes, NOT_WHOLE)
-    ids = {source.id for source in passages}
+    whole, others = await _read_whole(inputs)
+    best = await _search(inputs, query, others) if others else ()
+    documents = (*whole, *best)
+    ids = {source.id for source in documents}
+    rest = [each for each in distinct((*documents, *results.sources)) if each.id not in ids]
+    sources = await _in_thread(inputs, (*documents, *rest))
+    excluded = (each for each in results.excluded if each.source.id not in ids)
+    notes = (NOT_WHOLE,) if others else ()
     return replace(
-        results,
-        sources=tuple(distinct((*passages, *results.sources))),
-        excluded=tuple(each for each in results.excluded if each.source.id not in ids),
-        notes=notes,
+        results, sources=sources, excluded=tuple(excluded), notes=(*results.notes, *notes)
     )
 
 
-async def _read_whole(inputs: AnswerInputs) -> Sequence[Source] | None:
-    """Return all passages of the documents; None if they do not fit the model."""
-    rag, request = inputs.rag, inputs.fit_request().request
-    user, part = request.metadata.user, FilePart(characters=_MAX_CHARACTERS)
-    read = partial(rag.retriever.list_passages, user, overrides=request.overrides, part=part)
-    lists = await asyncio.gather(*map(read, request.documents))
-    passages = [source for each in lists for source in each]
-    if sum(len(each.content) for each in passages) >= _MAX_CHARACTERS:
-        return None
-    room = partial(_measure_room, inputs, passages)
-    return passages if await run_in_thread_if(is_large(request, passages), room) >= 0 else None
+async def _read_whole(inputs: AnswerInputs) -> tuple[Sequence[Source], Sequence[str]]:
+    """Return the passages of the documents that fit, and the names of the others."""
+    request, retriever = inputs.fit_request().request, inputs.rag.retriever
+    user, overrides = request.metadata.user, request.overrides
+    whole: tuple[Source, ...] = ()
+    others: list[str] = []
+    for name in request.documents:
+        part = FilePart(characters=_MAX_CHARACTERS)
+        longer = (*whole, *await retriever.list_passages(user, name, overrides, part))
+        is_short = sum(len(each.content) for each in longer) < _MAX_CHARACTERS
+        if is_short and len(await _in_thread(inputs, longer, MAX_TOKENS)) == len(longer):
+            whole = longer
+        else:
+            others.append(name)
+    return whole, others
 
 
-def _measure_room(inputs: AnswerInputs, passages: Sequence[Source]) -> int:
-    """Return how many tokens are left beside passages; negative if they do not fit."""
+async def _in_thread(
+    inputs: AnswerInputs, sources: Sequence[Source], tokens: int | None = None
+) -> tuple[Source, ...]:
+    """Return the first sources that fit the prompt, and have so many tokens at most."""
+    is_long = is_large(inputs.fit_request().request, sources)
+    return await run_in_thread_if(is_long, partial(_fit, inputs, sources, tokens))
+
+
+def _fit(inputs: AnswerInputs, sources: Sequence[Source], tokens: int | None) -> tuple[Source, ...]:
     fitted = inputs.fit_request()
     room = inputs.prompt_builder.room(fitted.request, inputs.rag.prompts, fitted.model)
-    count = fitted.model.count
-    return min(room, MAX_TOKENS) - sum(count(f"{each.prompt_line()}\n") for each in passages)
+    history = count_message_tokens(fitted.request.history, fitted.model.count)
+    room -= min(history, room // _HISTORY_SHARE)
+    return fit_sources(sources, room if tokens is None else min(room, tokens), fitted.model)
 
 
-async def _search(inputs: AnswerInputs, query: str) -> Sequence[Source]:
-    """Return the best passages of the documents, as many as a search returns."""
-    request = inputs.fit_request().request
-    overrides = request.overrides.model_copy(update={"top": MAX_TOP})
-    found = await inputs.rag.search(request.metadata.user, query, overrides, inputs.span)
-    own = (source for source in found.sources if source.sourcefile in request.documents)
-    return list(own)[: request.overrides.top]
+async def _search(inputs: AnswerInputs, query: str, names: Sequence[str]) -> Iterable[Source]:
+    """Return the best passages of documents, as many as a search returns."""
+    request, retriever = inputs.fit_request().request, inputs.rag.retriever
+    if not isinstance(retriever, DocumentRetriever):
+        return ()
+    search = retriever.search_documents(request.metadata.user, query, names, request.overrides)
+    return (await inputs.rag.trace(search, inputs.span)).sources

@@ -186,6 +186,21 @@ class ConversationRetriever(Protocol):
         ...
 
 
+@runtime_checkable
+class DocumentRetriever(Retriever, Protocol):
+    """A Retriever with this method searches within documents."""
+
+    async def search_documents(
+        self, user: User, query: str, names: Sequence[str], overrides: Overrides
+    ) -> SearchResult:
+        """Return the best `overrides.top` passages of documents by their sourcefiles.
+
+        Those that the user may not see have none. If no passage has to do with `query`, the first
+        ones are returned. Raises ChatErrors.
+        """
+        ...
+
+
 async def list_top_folders(
     retriever: Retriever, user: User, overrides: Overrides, limit: int
 ) -> tuple[str, ...]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, zip_longest
 
 from shared.domain.errors import ChatError, Misconfigured, Unavailable
 from shared.domain.events import Source
@@ -15,6 +15,7 @@ from shared.domain.overrides import MAX_TOP, Overrides
 from shared.domain.request import User
 from shared.retrieval.base import (
     WHOLE_FILE,
+    DocumentRetriever,
     FilePart,
     IndexStatistics,
     Retriever,
@@ -27,6 +28,14 @@ FEWEST_PASSAGES = 20
 """Passages of uploads, all owners' together, below which the relevance of a search is unknown: the
 terms of a question are then as frequent in them as any other."""
 
+BEGINNING = 4_000  # characters of a document in which nothing was found
+# Options that are about a search of all documents.
+LIMITS = (
+    "include_category",
+    "exclude_category",
+    "minimum_search_score",
+    "minimum_reranker_score",
+)
 NOT_SEARCHED = "Your uploads were not searched: their index cannot be read."
 
 log = logging.getLogger("chat")
@@ -38,7 +47,7 @@ class UploadsRetriever(Retriever):
     def __init__(
         self,
         shared: Retriever,
-        passages: Retriever,
+        passages: DocumentRetriever,
         uploads: Uploads,
         local_owner: str | None = None,
     ) -> None:
@@ -76,6 +85,26 @@ class UploadsRetriever(Retriever):
             log.error("uploads: their index cannot be read, until the app starts again: %s", error)
             return SearchResult((), {}, (NOT_SEARCHED,))
         return replace(result, notes=())  # those of the shared index are the same
+
+    async def search_documents(
+        self, user: User, query: str, names: Sequence[str], overrides: Overrides
+    ) -> SearchResult:
+        """Return the best passages of the user's uploads, else their first. Raises ChatErrors."""
+        owner = self._owner(user)
+        ready = (await self._ready_paths(owner)).values()
+        own = [name for name in names if name in ready]
+        restricted = _restrict(overrides).model_copy(update=dict.fromkeys(LIMITS))
+        result = await self._passages.search_documents(User(owner), query, own, restricted)
+        found = result.sources or await self._read_beginnings(User(owner), own, restricted)
+        return replace(result, sources=found[: overrides.top], notes=())
+
+    async def _read_beginnings(
+        self, owner: User, names: Iterable[str], overrides: Overrides
+    ) -> tuple[Source, ...]:
+        """Return the first passages of each document, in turns."""
+        part = FilePart(characters=BEGINNING)
+        lists = [await self._passages.list_passages(owner, name, overrides, part) for name in names]
+        return tuple(each for row in zip_longest(*lists) for each in row if each is not None)
 
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
         """Whether `user` may see any passage of a file. Raises ChatErrors."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,15 @@ import pytest
 from shared.domain.events import Delta, Done
 from shared.http.auth import AccessPolicy
 from shared.protocols.exchange import App
-from shared.protocols.openai.input_files import MAX_FILES
+from shared.protocols.openai.input_files import LEFT_OUT, MAX_FILES, NOT_SEARCHED
+from shared.protocols.openai.models import TaskModelsConfig
 from shared.protocols.upload_form import UploadsConfig
-from shared.rag.documents import NOT_WHOLE
+from shared.rag.documents import MAX_TOKENS, NOT_WHOLE
+from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.uploads.base import UploadLimits
+from shared.uploads.retriever import UploadsRetriever
 from tests.support.calls import ANNA, BEN, JSON, BufferedReply, ask, call, local_service
-from tests.support.fakes import FakeModel, make_rag
+from tests.support.fakes import PLUS, STANDARD, FakeModel, make_rag
 from tests.support.uploads import UploadsFolder
 
 LIMITS = UploadLimits(file_bytes=1_000_000, files=100)
@@ -32,10 +37,13 @@ class Files:
         self.uploads = UploadsFolder(root, LIMITS)
         self.model = FakeModel((Delta("Many."), Done()), max_prompt_tokens=100_000)
         self.access = AccessPolicy(sign_in=True)
+        self.shared = SqliteRetriever(())
 
     @property
     def app(self) -> App:
-        rag: Any = make_rag(self.model, self.uploads.retriever)  # type: ignore[arg-type]
+        uploads = self.uploads
+        retriever: Any = UploadsRetriever(self.shared, uploads.passages, uploads.store)
+        rag = make_rag(self.model, retriever)
         return local_service(rag, self.access, configs=(UploadsConfig(self.uploads.store),))
 
     def add(self, owner: str, name: str, text: str) -> str:
@@ -133,7 +141,7 @@ def test_file_of_another_user_is_refused_as_a_missing_one(files: Files, route: s
     errors = [answer.json["error"] for answer in answers]
 
     assert [answer.status for answer in answers] == [400, 400]
-    assert errors[0] == errors[1]
+    assert str(errors[0]).replace(id, "upload-aaaaaaaaaaaaaaaa") == str(errors[1])
     assert errors[0]["param"] == place(route)
     assert files.model.calls == []
 
@@ -146,11 +154,13 @@ def test_file_that_is_not_processed_is_refused(files: Files, route: str) -> None
 
     assert "not processed yet" in messages[0]
     assert messages[1].endswith("could not be read: It is damaged.")
+    assert files.model.calls == []
 
 
 @both
 def test_too_many_files_are_refused(files: Files, route: str) -> None:
-    ids = [files.uploads.add("anna", f"{n}.md", f"# {n}\n\nText {n}.").id for n in range(21)]
+    texts = [f"# {n}\n\nText {n}." for n in range(MAX_FILES + 1)]
+    ids = [files.uploads.add("anna", f"{n}.md", text).id for n, text in enumerate(texts)]
     files.uploads.run()
     answer = files.ask(route, *ids)
 
@@ -177,20 +187,168 @@ def test_deployment_without_uploads_refuses_files(route: str) -> None:
     assert "UPLOADS" in error["message"]
 
 
+CHAT_FILE, RESPONSES_FILE = "messages[0].content[0].file", "input[0].content[0]"
+
+
 @pytest.mark.parametrize(
-    ("route", "part"),
+    ("route", "part", "param"),
     [
-        (CHAT, {"type": "file", "file": {"filename": "a.md", "file_data": "data:text/plain;,x"}}),
-        (CHAT, {"type": "file"}),
-        (RESPONSES, {"type": "input_file", "filename": "a.md", "file_data": "data:text/plain;,x"}),
-        (RESPONSES, {"type": "input_file", "file_url": "https://example.com/a.pdf"}),
+        (
+            CHAT,
+            {"type": "file", "file": {"filename": "a.md", "file_data": "data:text/plain;,x"}},
+            f"{CHAT_FILE}.file_data",
+        ),
+        (CHAT, {"type": "file"}, f"{CHAT_FILE}.file_id"),
+        (CHAT, {"type": "file", "file": {}}, f"{CHAT_FILE}.file_id"),
+        (
+            RESPONSES,
+            {"type": "input_file", "filename": "a.md", "file_data": "data:text/plain;,x"},
+            f"{RESPONSES_FILE}.file_data",
+        ),
+        (
+            RESPONSES,
+            {"type": "input_file", "file_id": "x", "file_url": "https://example.com/a.pdf"},
+            f"{RESPONSES_FILE}.file_url",
+        ),
     ],
 )
-def test_file_inside_of_a_request_is_refused(route: str, part: dict[str, Any]) -> None:
+def test_file_inside_of_a_request_is_refused(route: str, part: dict[str, Any], param: str) -> None:
     body = body_of(route, "x")
     (message,) = body["messages" if route == CHAT else "input"]
     message["content"][0] = part
     error = ask(call(route, body)).json["error"]
 
-    assert error["param"] == place(route)
-    assert "POST /v1/files" in error["message"]
+    assert error["param"] == param
+
+
+@both
+def test_files_with_the_same_text_are_both_whole(files: Files, route: str) -> None:
+    ids = [files.add("anna", f"{n}.md", "# A\n\nThe same text.") for n in range(2)]
+    files.ask(route, *ids)
+
+    assert all(f"{id}/{n}.md: " in files.prompt for n, id in enumerate(ids))
+
+
+@both
+def test_long_file_is_searched_apart_from_others(files: Files, route: str) -> None:
+    files.shared = SqliteRetriever([replace(PLUS, content="Which animals are there? Quokkas.")])
+    for number in range(60):
+        files.uploads.add("anna", f"{number}.md", f"# {number}\n\nAnimals {number} are there.")
+    id = files.add("anna", "animals.md", TEXT)
+    files.model.max_prompt_tokens = 2000
+    files.ask(route, id)
+
+    assert sum(text in files.prompt for text in SECTIONS) > 1
+
+
+def test_long_file_is_found_outside_of_the_category_of_the_search(files: Files) -> None:
+    id = files.add("anna", "animals.md", TEXT)
+    files.model.max_prompt_tokens = 2000
+    search = {"type": "file_search", "vector_store_ids": ["docs"]}
+    only = {"filters": {"type": "eq", "key": "category", "value": "plans"}}
+    body = {**body_of(RESPONSES, id), "tools": [{**search, **only}]}
+    body = json.loads(json.dumps(body).replace(QUESTION, "What is number 35?"))
+    ask(call(RESPONSES, body, ANNA), files.app)
+
+    assert SECTIONS[35] in files.prompt
+
+
+@both
+def test_long_file_without_a_word_of_the_question_gives_its_beginning(
+    files: Files, route: str
+) -> None:
+    id = files.add("anna", "animals.md", TEXT)
+    files.model.max_prompt_tokens = 2000
+    body = json.loads(json.dumps(body_of(route, id)).replace(QUESTION, "Zusammenfassung?"))
+    ask(call(route, body, ANNA), files.app)
+
+    assert SECTIONS[0] in files.prompt
+
+
+@both
+def test_short_file_is_whole_beside_a_long_one(files: Files, route: str) -> None:
+    long = files.add("anna", "animals.md", TEXT)
+    short = files.add("anna", "short.md", "# Short\n\nThe first.\n\n# More\n\nThe second.")
+    files.model.max_prompt_tokens = 2000
+    files.ask(route, long, short)
+
+    assert "The first." in files.prompt
+    assert "The second." in files.prompt
+
+
+@both
+def test_more_tokens_than_the_limit_are_not_whole(files: Files, route: str) -> None:
+    text = "\n\n".join(f"# {n}\n\n{f'word{n} ' * 300}" for n in range(MAX_TOKENS // 300 + 1))
+    id = files.add("anna", "long.md", text)
+    answer = files.ask(route, id)
+
+    assert answer.headers["x-chat-notice"].startswith(NOT_WHOLE)
+
+
+HISTORY = [
+    {"role": "user", "content": "My name is Ada." + " word" * 70},
+    {"role": "assistant", "content": "Hello."},
+]
+
+
+@both
+def test_conversation_has_room_beside_a_file(files: Files, route: str) -> None:
+    files.shared = SqliteRetriever([PLUS, replace(STANDARD, content="dental " * 345)])
+    words = " ".join(f"word-{number}" for number in range(200))
+    id = files.add("anna", "animals.md", f"# Animals\n\n{words}")
+    files.model.max_prompt_tokens = 600
+    body, key = body_of(route, id), "messages" if route == CHAT else "input"
+    body[key] = [*HISTORY, *body[key]]
+    ask(call(route, body, ANNA), files.app)
+
+    assert "My name is Ada." in files.prompt
+    assert "word-7 word-8" in files.prompt
+
+
+@both
+def test_message_with_a_file_alone_is_not_sent(files: Files, route: str) -> None:
+    id = files.add("anna", "animals.md", TEXT)
+    body, key = body_of(route, id), "messages" if route == CHAT else "input"
+    (question,) = body[key]
+    file, text = ({**question, "content": [part]} for part in question["content"])
+    body[key] = [text, {"role": "assistant", "content": "Which file?"}, file]
+    answer = ask(call(route, body, ANNA), files.app)
+
+    assert answer.status == 200, answer.data
+    assert "" not in [message.content for message in files.model.calls[-1].messages]
+    assert SECTIONS[-1] in files.prompt
+
+
+@both
+@pytest.mark.parametrize("role", ["system", "assistant"])
+def test_file_in_another_message_than_the_users_is_refused(
+    files: Files, route: str, role: str
+) -> None:
+    body, key = body_of(route, "x"), "messages" if route == CHAT else "input"
+    (question,) = body[key]
+    body[key] = [{**question, "role": role}, {"role": "user", "content": QUESTION}]
+    answer = ask(call(route, body, ANNA), files.app)
+
+    assert (answer.status, answer.json["error"]["param"]) == (400, place(route))
+
+
+@both
+def test_missing_file_of_an_earlier_message_is_left_out(files: Files, route: str) -> None:
+    id = files.add("anna", "animals.md", TEXT)
+    files.uploads.delete("anna", id)
+    body, key = body_of(route, id), "messages" if route == CHAT else "input"
+    more = [{"role": "assistant", "content": "Many."}, {"role": "user", "content": "And then?"}]
+    body[key] = [*body[key], *more]
+    answer = ask(call(route, body, ANNA), files.app)
+
+    assert answer.status == 200
+    assert LEFT_OUT in answer.headers["x-chat-notice"]
+
+
+def test_model_without_a_search_says_that_files_are_left_out(files: Files) -> None:
+    app = replace(files.app, configs=(TaskModelsConfig(True), *files.app.configs))
+    body = {**body_of(CHAT, "x"), "model": "fake-no-search"}
+    answer = ask(call(CHAT, body, ANNA), app)
+
+    assert answer.status == 200, answer.data
+    assert NOT_SEARCHED in answer.headers["x-chat-notice"]

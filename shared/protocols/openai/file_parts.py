@@ -1,30 +1,45 @@
-"""The parts of messages that name a file, in the form of chat completions."""
+"""The parts of messages that name a file of the user by its id."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel
 
 from shared.domain.errors import BadRequest
-from shared.domain.messages import FileReference
+from shared.domain.messages import FileReference, Role
 from shared.http.call import Json
 
-NO_ID = "is required: send the file to POST /v1/files first, and name it by its id"
+NO_ID = "is required: a file is named by its id"
+NOT_INSIDE = "is not read here: a file is stored first, and named by its file_id"
+NOT_THE_USER = "is not read here: only a message of the user names files"
 
 
-def format_file(path: str, id: str | None) -> Json:
-    """Return a part that names a file. Raises BadRequest without an id."""
-    if not id:
+class FilePart(BaseModel, strict=True):
+    """What names a file. One inside of the request is refused: no request reads a document."""
+
+    file_id: str | None = None
+    file_data: Any = None
+    file_url: Any = None
+
+
+def parse_file(path: str, part: FilePart) -> Json:
+    """Return a part that `split_files` takes out of its message. Raises BadRequest."""
+    for name in ("file_data", "file_url"):
+        if getattr(part, name) is not None:
+            raise BadRequest(NOT_INSIDE, field=f"{path}.{name}")
+    if not part.file_id:
         raise BadRequest(NO_ID, field=f"{path}.file_id")
-    return {"type": "file", "file_id": id, "field": f"{path}.file_id"}
+    return {"type": "file", "reference": FileReference(part.file_id, f"{path}.file_id")}
 
 
-def read_files(parts: Sequence[Json]) -> tuple[FileReference, ...]:
-    """Return the files that parts name."""
-    return tuple(
-        FileReference(part["file_id"], part["field"]) for part in parts if part["type"] == "file"
-    )
+def split_files(role: Role, parts: Sequence[Json]) -> tuple[list[Json], tuple[FileReference, ...]]:
+    """Return the parts that a model gets, and the files that the others name.
 
-
-def without_files(parts: Sequence[Json]) -> list[Json]:
-    """Return the parts that a model gets."""
-    return [part for part in parts if part["type"] != "file"]
+    Raises BadRequest for files in a message that is not the user's.
+    """
+    files = tuple(part["reference"] for part in parts if part["type"] == "file")
+    if files and role != "user":
+        raise BadRequest(NOT_THE_USER, field=files[0].field)
+    return [part for part in parts if part["type"] != "file"], files

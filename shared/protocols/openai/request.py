@@ -26,7 +26,7 @@ from shared.http.call import Json
 from shared.protocols import message_json
 from shared.protocols.message_json import FAST, ContentPart, RequestToolCall, ToolChoice
 from shared.protocols.openai.data_sources import AzureSearchSource, DataSource, apply_data_source
-from shared.protocols.openai.file_parts import format_file, read_files, without_files
+from shared.protocols.openai.file_parts import FilePart, parse_file, split_files
 
 # Parameters that are sent to the model unchanged, if it supports them.
 PARAMETERS = (
@@ -52,14 +52,10 @@ class _Url(BaseModel, strict=True):
     detail: str | None = Field(default=None, max_length=20)
 
 
-class _File(BaseModel, strict=True):
-    file_id: str | None = None
-
-
 class _Part(ContentPart):
     type: Literal["text", "image_url", "refusal", "file"]
     image_url: _Url | None = None
-    file: _File | None = None
+    file: FilePart | None = None
 
 
 def _to_parts(content: Any) -> Any:
@@ -222,8 +218,7 @@ def _parse_message(path: str, message: _Message, sent: Json) -> Message:
     parts = [
         _parse_part(f"{path}.content[{i}]", part) for i, part in enumerate(message.content or ())
     ]
-    files = read_files(parts)
-    parts = without_files(parts)
+    parts, files = split_files(role, parts)
     if role == "assistant":
         parts = [_without_citations(part) for part in parts]
     calls = message_json.parse_tool_calls(message.tool_calls)
@@ -249,7 +244,7 @@ def _parse_message(path: str, message: _Message, sent: Json) -> Message:
 
 def _parse_part(path: str, part: _Part) -> Json:
     if part.type == "file":
-        return format_file(f"{path}.file", part.file.file_id if part.file else None)
+        return parse_file(f"{path}.file", part.file or FilePart())
     return message_json.parse_part(path, part, FieldError)
 
 

@@ -16,7 +16,7 @@ from shared.protocols.exchange import EVERY_METHOD, READ, Exchange, Route
 from shared.protocols.handler import USAGE, read_request, respond
 from shared.protocols.openai import operations
 from shared.protocols.openai.data_sources import with_data_source
-from shared.protocols.openai.input_files import name_documents
+from shared.protocols.openai.input_files import resolve_files
 from shared.protocols.openai.models import apply_task_model, list_models
 from shared.protocols.openai.response import CHAT, format_model, format_models
 from shared.rag.citations import number_citations
@@ -51,7 +51,7 @@ async def chat(exchange: Exchange) -> Reply:
     request = apply_task_model(exchange, request)
     request = _with_citation_links(exchange, request)
     request = with_data_source(exchange, request)
-    request = await name_documents(exchange, request)
+    request = await resolve_files(exchange, request)
     if request.grounding != "none" and not exchange.rag.client_prompts:
         request = without_instructions(request)
     notices = partial(add_notices, exchange.headers)

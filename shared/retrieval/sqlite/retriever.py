@@ -173,6 +173,13 @@ class SqliteRetriever:
         request = SearchQuery(user, query, overrides)
         return await self._retry_if_replaced(lambda: self._search(request))
 
+    async def search_documents(
+        self, user: User, query: str, names: Sequence[str], overrides: Overrides
+    ) -> SearchResult:
+        """Return the best passages of documents that `user` may see. Raises ChatErrors."""
+        request = SearchQuery(user, query, overrides, tuple(names))
+        return await self._retry_if_replaced(lambda: self._search(request))
+
     async def readable(self, user: User, sourcefile: str, overrides: Overrides) -> bool:
         """Whether `user` may see any passage of a file. Raises ChatErrors."""
         query = SearchQuery(user, "", overrides)

@@ -45,6 +45,9 @@ ALLOWED = f"""
 {VISIBLE}
 AND (:include_category IS NULL OR category = :include_category)
 AND (:exclude_category IS NULL OR category IS NOT :exclude_category)
+AND (:sourcefiles IS NULL OR passage.file IN (
+    SELECT key FROM file WHERE sourcefile IN (SELECT value FROM json_each(:sourcefiles))
+))
 """
 # Only keys: the texts are read for the best passages alone. Equal scores are ordered by id, so that
 # the order in which the files were indexed does not matter.
@@ -105,6 +108,7 @@ class SearchQuery:
     user: User
     text: str
     overrides: Overrides
+    sourcefiles: Sequence[str] | None = None  # None: all
 
     @property
     def top(self) -> int:
@@ -121,6 +125,7 @@ class SearchQuery:
             "exclude_category": overrides.exclude_category,
             "oid": user.oid if overrides.use_oid_security_filter else None,
             "groups": json.dumps(groups),
+            "sourcefiles": None if self.sourcefiles is None else json.dumps(self.sourcefiles),
         }
 
 
@@ -258,7 +263,8 @@ def _compare(
 ) -> Similarities:
     """Compare a vector with those of the passages that the user may see."""
     values, vectors = query.filter_values, index.vectors(connection)
-    filtered = values["include_category"] is not None or values["exclude_category"] is not None
+    filters = ("include_category", "exclude_category", "sourcefiles")
+    filtered = any(values[name] is not None for name in filters)
     rows = connection.execute(ALLOWED_KEYS if filtered else READABLE_KEYS, values)
     return vectors.compare(vector, [key for (key,) in rows], with_public=not filtered)
 

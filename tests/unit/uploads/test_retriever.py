@@ -62,6 +62,28 @@ def test_user_without_an_id_finds_no_uploads(folder: UploadsFolder) -> None:
     }
 
 
+def search_documents(folder: UploadsFolder, user: User, *names: str) -> list[str]:
+    work = folder.retriever.search_documents(user, "vacation", names, UNSET)
+    return [source.content for source in asyncio.run(work).sources]
+
+
+def test_documents_are_searched_for_their_owner_alone(folder: UploadsFolder) -> None:
+    own, other = (folder.uploads_of(owner)[0].sourcefile for owner in ("anna", "ben"))
+    later = folder.add("anna", "later.md", "Vacation later.").sourcefile
+
+    assert search_documents(folder, ANNA, own, other, later) == ["My vacation is in June."]
+    assert search_documents(folder, ANNA, other) == []
+    assert search_documents(folder, ANNA, "handbook.md") == []
+    assert search_documents(folder, NOBODY, own) == []
+
+
+def test_deleted_document_is_not_searched(folder: UploadsFolder) -> None:
+    (own,) = folder.uploads_of("anna")
+    folder.delete("anna", own.id)
+
+    assert search_documents(folder, ANNA, own.sourcefile) == []
+
+
 @pytest.mark.parametrize("groups", [(), ("anna",)])
 @pytest.mark.parametrize("filters", [True, False])
 def test_no_group_and_no_override_shows_the_uploads_of_others(

@@ -28,7 +28,7 @@ from shared.protocols.message_json import (
     join_texts,
     parse_part,
 )
-from shared.protocols.openai.file_parts import format_file, read_files, without_files
+from shared.protocols.openai.file_parts import FilePart, parse_file, split_files
 from shared.protocols.openai.request import ROLES
 from shared.protocols.openai.responses.errors import INVALID, MISSING, UNSUPPORTED, ParameterError
 
@@ -70,6 +70,8 @@ class _Part(ContentPart):
     image_url: str | None = None
     detail: str | None = Field(default=None, max_length=20)
     file_id: str | None = None
+    file_data: Any = None
+    file_url: Any = None
 
 
 class _Reference(BaseModel, strict=True):
@@ -147,9 +149,8 @@ def _parse_item(path: str, item: Any) -> Item | Reference | None:
 def _parse_message(path: str, item: Any) -> Message:
     message = validate(_Message, item, path)
     parts = _parse_parts(f"{path}.content", message.content)
-    files = read_files(parts)
-    parts = without_files(parts)
     role = ROLES[message.role]
+    parts, files = split_files(role, parts)
     is_text = isinstance(message.content, str)
     return Message(
         role,
@@ -174,7 +175,7 @@ def _parse_part(path: str, value: Any) -> Json:
     if part.type not in PARTS:
         raise ParameterError(f"{path}.type", UNAVAILABLE, UNSUPPORTED)
     if part.type == "input_file":
-        return format_file(path, part.file_id)
+        return parse_file(path, FilePart.model_validate(part, from_attributes=True))
     if part.type != "input_image":
         return parse_part(path, part, partial(ParameterError, code=MISSING))
     if part.image_url is None:

@@ -15,7 +15,7 @@ from shared.http.call import EVENTS, Reply
 from shared.memory.base import Interaction
 from shared.protocols.exchange import READ, Exchange, Route, check_method
 from shared.protocols.handler import ChatProtocol, read_request, respond
-from shared.protocols.openai.input_files import name_documents
+from shared.protocols.openai.input_files import resolve_files
 from shared.protocols.openai.models import apply_task_model
 from shared.protocols.openai.response import headers
 from shared.protocols.openai.responses import operations, storage
@@ -62,7 +62,7 @@ async def create(exchange: Exchange) -> Reply:
     if request.grounding == "none":
         request = replace(request, state=replace(request.state, store=False, searches=False))
     request, answer = await exchange.wait_for(_load(exchange, request))
-    request = await name_documents(exchange, request)
+    request = await resolve_files(exchange, request)
     if request.grounding != "none" and not exchange.rag.client_prompts:
         request = without_instructions(request)
         echo = {**request.state.echo, "instructions": None}
