@@ -105,8 +105,10 @@ class Load:
 
     def _run(self) -> None:
         connection = connect(self.port)
-        while not self._stop.wait(self.pause):
+        while True:  # once at least
             self.milliseconds.append(self.work(connection) * 1000)
+            if self._stop.wait(self.pause):
+                break
         connection.close()
 
     def __enter__(self) -> Load:
@@ -150,14 +152,19 @@ def measure(port: int, work: Callable[[], None]) -> tuple[Sequence[float], Seque
     return questions.milliseconds, probes.milliseconds, time.monotonic() - start
 
 
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value that this share of values is below."""
+    return sorted(values)[int(len(values) * share)]
+
+
 def row(name: str, questions: Sequence[float], probes: Sequence[float], seconds: float) -> str:
     """Format a line: medians and high percentiles."""
     columns = (
         seconds,
         statistics.median(questions),
-        statistics.quantiles(questions, n=20)[-1],
+        percentile(questions, 0.95),
         statistics.median(probes),
-        statistics.quantiles(probes, n=100)[-1],
+        percentile(probes, 0.99),
         max(probes),
     )
     return f"{name:<16}" + "".join(f"{each:>11.1f}" for each in columns)
