@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from shared.domain.concurrency import run_in_thread_if
 from shared.domain.events import Source
 from shared.rag.inputs import AnswerInputs, is_large
-from shared.rag.prompt import count_message_tokens, fit_sources
+from shared.rag.prompt import count_message_tokens, count_source_tokens, fit_sources
 from shared.retrieval.base import DocumentRetriever, FilePart, SearchResult, distinct
 
 MAX_TOKENS = 20_000  # of the passages of all documents that a model gets whole
-_MAX_CHARACTERS = 8 * MAX_TOKENS  # of their texts, beyond which no tokens are counted
-_HISTORY_SHARE = 4  # so many times its tokens are in the room of a prompt, if it needs as much
+MAX_CHARACTERS = 8 * MAX_TOKENS  # of one that can be whole: of a longer one no tokens are counted
+HISTORY_SHARE = 4  # one token in four of the room for passages is the history's, if it needs it
 NOT_WHOLE = "The named files are too long to be used whole: passages of them were used."
 
 
@@ -24,54 +24,60 @@ async def add_documents(inputs: AnswerInputs, query: str, results: SearchResult)
     Each document is whole if it fits, in its order; of the others it is the best passages. Raises
     ChatErrors.
     """
-    whole, others = await _read_whole(inputs)
+    fitted = inputs.fit_request()
+    room = await run_in_thread_if(is_large(fitted.request), partial(_measure_room, inputs))
+    whole, others, size = await _read_whole(inputs, min(room, MAX_TOKENS))
     best = await _search(inputs, query, others) if others else ()
-    documents = (*whole, *best)
-    ids = {source.id for source in documents}
-    rest = [each for each in distinct((*documents, *results.sources)) if each.id not in ids]
-    sources = await _in_thread(inputs, (*documents, *rest))
-    excluded = (each for each in results.excluded if each.source.id not in ids)
-    notes = (NOT_WHOLE,) if others else ()
+    ids = {source.id for source in (*whole, *best)}
+    found = distinct((*whole, *best, *results.sources))
+    rest = (*best, *(each for each in found if each.id not in ids))
+    fit = partial(fit_sources, rest, room - size, fitted.model)
     return replace(
-        results, sources=sources, excluded=tuple(excluded), notes=(*results.notes, *notes)
+        results,
+        sources=(*whole, *await run_in_thread_if(is_large(fitted.request, rest), fit)),
+        excluded=tuple(each for each in results.excluded if each.source.id not in ids),
+        notes=(*results.notes, NOT_WHOLE) if others else results.notes,
     )
 
 
-async def _read_whole(inputs: AnswerInputs) -> tuple[Sequence[Source], Sequence[str]]:
-    """Return the passages of the documents that fit, and the names of the others."""
-    request, retriever = inputs.fit_request().request, inputs.rag.retriever
-    user, overrides = request.metadata.user, request.overrides
-    whole: tuple[Source, ...] = ()
-    others: list[str] = []
-    for name in request.documents:
-        part = FilePart(characters=_MAX_CHARACTERS)
-        longer = (*whole, *await retriever.list_passages(user, name, overrides, part))
-        is_short = sum(len(each.content) for each in longer) < _MAX_CHARACTERS
-        if is_short and len(await _in_thread(inputs, longer, MAX_TOKENS)) == len(longer):
-            whole = longer
-        else:
-            others.append(name)
-    return whole, others
-
-
-async def _in_thread(
-    inputs: AnswerInputs, sources: Sequence[Source], tokens: int | None = None
-) -> tuple[Source, ...]:
-    """Return the first sources that fit the prompt, and have so many tokens at most."""
-    is_long = is_large(inputs.fit_request().request, sources)
-    return await run_in_thread_if(is_long, partial(_fit, inputs, sources, tokens))
-
-
-def _fit(inputs: AnswerInputs, sources: Sequence[Source], tokens: int | None) -> tuple[Source, ...]:
+def _measure_room(inputs: AnswerInputs) -> int:
+    """Return the tokens left for passages beside the history. Raises TooLong."""
     fitted = inputs.fit_request()
     room = inputs.prompt_builder.room(fitted.request, inputs.rag.prompts, fitted.model)
     history = count_message_tokens(fitted.request.history, fitted.model.count)
-    room -= min(history, room // _HISTORY_SHARE)
-    return fit_sources(sources, room if tokens is None else min(room, tokens), fitted.model)
+    return room - min(history, room // HISTORY_SHARE)
 
 
-async def _search(inputs: AnswerInputs, query: str, names: Sequence[str]) -> Iterable[Source]:
-    """Return the best passages of documents, as many as a search returns."""
+async def _read_whole(
+    inputs: AnswerInputs, room: int
+) -> tuple[Sequence[Source], Sequence[str], int]:
+    """Return the passages of the documents that fit, the names of the others, and the tokens of the
+    passages. Raises ChatErrors.
+    """
+    request, retriever = inputs.fit_request().request, inputs.rag.retriever
+    user, part = request.metadata.user, FilePart(characters=MAX_CHARACTERS)
+    whole, others, size = list[Source](), list[str](), 0
+    for name in request.documents:
+        passages = await retriever.list_passages(user, name, request.overrides, part)
+        tokens = await _count_tokens(inputs, passages)
+        if tokens is not None and size + tokens <= room:
+            whole, size = [*whole, *passages], size + tokens
+        else:
+            others.append(name)
+    return whole, others, size
+
+
+async def _count_tokens(inputs: AnswerInputs, passages: Sequence[Source]) -> int | None:
+    """Count the tokens of a document; None if it is too long to be whole."""
+    if sum(len(each.content) for each in passages) >= MAX_CHARACTERS:
+        return None
+    fitted = inputs.fit_request()
+    counts = map(partial(count_source_tokens, model=fitted.model), passages)
+    return await run_in_thread_if(is_large(fitted.request, passages), partial(sum, counts))
+
+
+async def _search(inputs: AnswerInputs, query: str, names: Sequence[str]) -> Sequence[Source]:
+    """Return the best passages of documents, as many as a search returns. Raises ChatErrors."""
     request, retriever = inputs.fit_request().request, inputs.rag.retriever
     if not isinstance(retriever, DocumentRetriever):
         return ()

@@ -108,12 +108,17 @@ def remaining_tokens(messages: Iterable[Message], model: Model) -> int:
     return room
 
 
+def count_source_tokens(source: Source, model: Model, captions: bool = False) -> int:
+    """Count the tokens of a source on its line."""
+    return model.count(f"{source.prompt_line(captions)}\n")
+
+
 def fit_sources(
     sources: Sequence[Source], room: int, model: Model, captions: bool = False
 ) -> tuple[Source, ...]:
     """Return the first sources that fit into `room` tokens together, each on its line."""
     for number, source in enumerate(sources):
-        room -= model.count(f"{source.prompt_line(captions)}\n")
+        room -= count_source_tokens(source, model, captions)
         if room < 0:
             return tuple(sources[:number])
     return tuple(sources)
