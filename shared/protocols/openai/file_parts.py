@@ -16,7 +16,7 @@ NOT_INSIDE = "is not read here: a file is stored first, and named by its file_id
 NOT_THE_USER = "is not read here: only a message of the user names files"
 
 
-class FilePart(BaseModel, strict=True):
+class InputFile(BaseModel, strict=True):
     """What names a file. One inside of the request is refused: no request reads a document."""
 
     file_id: str | None = None
@@ -24,7 +24,7 @@ class FilePart(BaseModel, strict=True):
     file_url: Any = None
 
 
-def parse_file(path: str, part: FilePart) -> Json:
+def parse_file(path: str, part: InputFile) -> Json:
     """Return a part that `split_files` takes out of its message. Raises BadRequest."""
     for name in ("file_data", "file_url"):
         if getattr(part, name) is not None:

@@ -26,7 +26,7 @@ from shared.http.call import Json
 from shared.protocols import message_json
 from shared.protocols.message_json import FAST, ContentPart, RequestToolCall, ToolChoice
 from shared.protocols.openai.data_sources import AzureSearchSource, DataSource, apply_data_source
-from shared.protocols.openai.file_parts import FilePart, parse_file, split_files
+from shared.protocols.openai.file_parts import InputFile, parse_file, split_files
 
 # Parameters that are sent to the model unchanged, if it supports them.
 PARAMETERS = (
@@ -55,7 +55,7 @@ class _Url(BaseModel, strict=True):
 class _Part(ContentPart):
     type: Literal["text", "image_url", "refusal", "file"]
     image_url: _Url | None = None
-    file: FilePart | None = None
+    file: InputFile | None = None
 
 
 def _to_parts(content: Any) -> Any:
@@ -244,7 +244,7 @@ def _parse_message(path: str, message: _Message, sent: Json) -> Message:
 
 def _parse_part(path: str, part: _Part) -> Json:
     if part.type == "file":
-        return parse_file(f"{path}.file", part.file or FilePart())
+        return parse_file(f"{path}.file", part.file or InputFile())
     return message_json.parse_part(path, part, FieldError)
 
 

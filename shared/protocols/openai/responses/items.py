@@ -28,7 +28,7 @@ from shared.protocols.message_json import (
     join_texts,
     parse_part,
 )
-from shared.protocols.openai.file_parts import FilePart, parse_file, split_files
+from shared.protocols.openai.file_parts import InputFile, parse_file, split_files
 from shared.protocols.openai.request import ROLES
 from shared.protocols.openai.responses.errors import INVALID, MISSING, UNSUPPORTED, ParameterError
 
@@ -66,12 +66,9 @@ class _Output(BaseModel, strict=True):
     output: Any
 
 
-class _Part(ContentPart):
+class _Part(ContentPart, InputFile):
     image_url: str | None = None
     detail: str | None = Field(default=None, max_length=20)
-    file_id: str | None = None
-    file_data: Any = None
-    file_url: Any = None
 
 
 class _Reference(BaseModel, strict=True):
@@ -175,7 +172,7 @@ def _parse_part(path: str, value: Any) -> Json:
     if part.type not in PARTS:
         raise ParameterError(f"{path}.type", UNAVAILABLE, UNSUPPORTED)
     if part.type == "input_file":
-        return parse_file(path, FilePart.model_validate(part, from_attributes=True))
+        return parse_file(path, part)
     if part.type != "input_image":
         return parse_part(path, part, partial(ParameterError, code=MISSING))
     if part.image_url is None:
