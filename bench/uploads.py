@@ -100,9 +100,8 @@ class Load:
     ) -> None:
         self.port, self.work, self.pause = port, work, pause
         self.milliseconds: list[float] = []
-        self._stop = Event()
+        self._stop, self._clients = Event(), clients
         self._threads = ThreadPoolExecutor(clients)
-        self._clients = clients
 
     def _run(self) -> None:
         connection = connect(self.port)
@@ -118,8 +117,9 @@ class Load:
 
     def __exit__(self, *_error: object) -> None:
         self._stop.set()
-        for run in self._runs:
-            run.result()  # raises what ended a client
+        with self._threads:
+            for run in self._runs:
+                run.result()  # raises what ended a client
 
 
 def upload_all(port: int, words: int, count: int) -> None:
@@ -146,8 +146,9 @@ def wait_until_read(port: int) -> None:
         states = {each["state"] for each in uploads}
         assert "failed" not in states
         if states == {"ready"}:
-            return
+            break
         time.sleep(1)
+    connection.close()
 
 
 def measure(port: int, work: Callable[[], None]) -> tuple[Sequence[float], Sequence[float], float]:
