@@ -334,8 +334,10 @@ class Pruner(ExpressionPruner):
             self.removals += 1
             self.names.kill(name)
             return REMOVED
+        if len(rest) < len(bases):
+            bases = close(rest)
         decorators = [each for each in updated_node.decorators if not is_dead(each)]
-        return updated_node.with_changes(bases=rest, decorators=decorators)
+        return updated_node.with_changes(bases=bases, decorators=decorators)
 
 
 def _is_never_set(original: Any, updated: Any) -> bool:

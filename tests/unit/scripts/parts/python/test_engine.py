@@ -59,6 +59,7 @@ STATEMENTS = {
     "a handler": ("try:\n    print(1)\nexcept Old:\n    print(2)", "print(1)"),
     "an export": ('__all__ = ["VALUE", "A"]\nA = 1', '__all__ = ["A"]\nA = 1'),
     "a base": ("class A(Old):\n    x = 1\n\nprint(1)", "print(1)"),
+    "the last of two bases": ("class A(str, Old):\n    x = 1", "class A(str):\n    x = 1"),
     "a decorator": ("@old\ndef f() -> int: ...", "def f() -> int: ..."),
 }
 
