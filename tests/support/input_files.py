@@ -20,7 +20,8 @@ LIMITS = UploadLimits(file_bytes=1_000_000, files=100)
 QUESTION = "Which animals are there?"
 SECTIONS = [f"The animal number {number} is a quokka." for number in range(40)]
 TEXT = "\n\n".join(f"# Chapter {n}\n\n{text} {'word ' * 120}" for n, text in enumerate(SECTIONS))
-CHAT, RESPONSES = ROUTES = ("/v1/chat/completions", "/v1/responses")
+CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
+ROUTES = [CHAT, RESPONSES]
 KEYS = {CHAT: "messages", RESPONSES: "input"}  # of the messages in a body
 
 
