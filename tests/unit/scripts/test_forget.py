@@ -31,6 +31,12 @@ async def names(memory: Memory, owner: str) -> list[str]:
     return [each.name for each in page]
 
 
+def command(stores: Path, *arguments: str, **settings: str) -> int:
+    """Run the command over the stores of a test, never over those of this folder's settings."""
+    none = {"MEMORY_FILE": "", "UPLOADS_FOLDER": str(stores / "uploads")}
+    return main(arguments, none | settings)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "memory.db"
@@ -41,7 +47,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_user_is_forgotten_and_others_stay(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["anna", "--yes"], {"MEMORY_FILE": str(path)}) == 0
+    assert command(path.parent, "anna", "--yes", MEMORY_FILE=str(path)) == 0
     assert "230 conversations of anna are deleted." in capsys.readouterr().out
 
     assert asyncio.run(names(open_memory(path), "anna")) == []
@@ -54,7 +60,7 @@ def test_a_user_is_forgotten_and_others_stay(
 def test_without_yes_conversations_are_counted(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["anna"], {"MEMORY_FILE": str(path)}) == 0
+    assert command(path.parent, "anna", MEMORY_FILE=str(path)) == 0
     printed = capsys.readouterr().out
 
     assert "230 conversations of anna are stored." in printed
@@ -62,8 +68,10 @@ def test_without_yes_conversations_are_counted(
     assert len(asyncio.run(names(open_memory(path), "anna"))) == 230
 
 
-def test_without_a_store_the_command_says_what_to_set(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["anna", "--yes"], {"MEMORY_FILE": ""}) == 2
+def test_without_a_store_the_command_says_what_to_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(tmp_path, "anna", "--yes") == 2
     assert "set MEMORY_FILE" in capsys.readouterr().err
 
 
@@ -73,7 +81,7 @@ def test_a_failure_says_that_the_command_continues(
     foreign = tmp_path / "other.db"
     foreign.write_text("no database" * 100)
 
-    assert main(["anna", "--yes"], {"MEMORY_FILE": str(foreign)}) == 1
+    assert command(tmp_path, "anna", "--yes", MEMORY_FILE=str(foreign)) == 1
     assert "run the command again" in capsys.readouterr().err
 
 
@@ -85,12 +93,11 @@ def test_uploads_of_a_user_are_removed_from_the_disk(
     for owner in ("anna", "ben"):
         folder.add(owner, f"{owner}.md", f"secret of {owner}")
     folder.run()
-    settings = {"MEMORY_FILE": "", "UPLOADS_FOLDER": str(folder.root)}
 
-    assert main(["anna"], settings) == 0
+    assert command(tmp_path, "anna") == 0
     assert "1 uploads of anna are stored." in capsys.readouterr().out
     assert folder.search("anna", "secret") == ["secret of anna"]
-    assert main(["anna", "--yes"], settings) == 0
+    assert command(tmp_path, "anna", "--yes") == 0
     assert "1 uploads of anna are deleted." in capsys.readouterr().out
     content = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
     assert b"secret of anna" not in content
@@ -107,7 +114,7 @@ def test_uploads_are_hidden_even_if_their_files_cannot_be_removed_now(
     folder.run()
     with closing(sqlite3.connect(folder.root / "index.db.lock")) as other:  # the app's process
         other.execute("BEGIN EXCLUSIVE")
-        assert main(["anna", "--yes"], {"UPLOADS_FOLDER": str(folder.root)}) == 0
+        assert command(tmp_path, "anna", "--yes") == 0
 
     assert "removes their files at its next start" in capsys.readouterr().err
     assert folder.search("anna", "secret") == []
