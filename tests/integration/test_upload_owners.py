@@ -201,7 +201,7 @@ def test_caller_without_an_id_has_no_uploads(app: App, stranger: str) -> None:
     ]
 
     assert [answer.status for answer in answers] == [403] * 5
-    assert ask(call("/config", headers=headers, method="GET"), app).json["showUserUpload"] is False
+    assert ask(call("/config", headers=headers, method="GET"), app).json["uploads"] is False
     assert "Sign in" in answers[0].json["error"]
 
 
@@ -253,7 +253,17 @@ def test_files_of_openai_are_those_of_their_owner(app: App) -> None:
 
 
 def test_page_offers_uploads_to_who_can_own_them(app: App) -> None:
-    assert ask(call("/config", headers=ANNA, method="GET"), app).json["showUserUpload"] is True
+    config = ask(call("/config", headers=ANNA, method="GET"), app).json
+
+    assert (config["uploads"], config["showUserUpload"]) == (True, False)
+
+
+@pytest.mark.part("page")
+def test_page_that_needs_a_token_offers_uploads_with_one(app: App) -> None:
+    for headers, offered in ((ANNA, True), (STRANGERS["the key of the app"], False)):
+        token = headers | {"x-ms-token-aad-access-token": "a.b.c"}
+        config = ask(call("/config", headers=token, method="GET"), app).json
+        assert config["showUserUpload"] is offered
 
 
 def test_page_of_another_site_cannot_upload(app: App) -> None:

@@ -242,7 +242,7 @@ def test_uploads_are_off_by_default(tmp_path: Path) -> None:
     assert ask(call("/list_uploaded", headers=ANNA, method="GET"), app).status == 404
     assert ask(call("/uploads", headers=ANNA, method="GET"), app).status == 404
     assert delete(app, "a.md").status == delete_by_id(app, "upload-1").status == 404
-    assert ask(call("/config", headers=ANNA, method="GET"), app).json["showUserUpload"] is False
+    assert ask(call("/config", headers=ANNA, method="GET"), app).json["uploads"] is False
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,17 @@ SAMPLE_QUESTIONS = (
 MAX_CATEGORIES = 50
 CATEGORIES_SECONDS = 1.0
 SIGN_IN_PATH = "/.auth/login/aad?post_login_redirect_uri=/"
+TOKEN_HEADER = "x-ms-token-aad-access-token"  # set by the platform where its token store is on
+# The page of azure-search-openai-demo constructs a client of MSAL with it. It does not sign in by
+# it: it finds the user in /.auth/me.
+MSAL_SETUP: Json = {
+    "msalConfig": {
+        "auth": {"clientId": "", "redirectUri": "/", "postLogoutRedirectUri": "/"},
+        "cache": {"cacheLocation": "sessionStorage"},
+    },
+    "loginRequest": {"scopes": []},
+    "tokenRequest": {"scopes": []},
+}
 
 
 def is_known(exchange: Exchange) -> bool:
@@ -54,6 +65,7 @@ def describe_app(exchange: Exchange, categories: tuple[str, ...] = ()) -> Json:
     """
     rag, app, page = exchange.rag, exchange.app, exchange.app.config(PageConfig)
     known = is_known(exchange)
+    uploads = page.uploads and _has_owner(exchange)
     statistics = rag.retriever.statistics()
     details = _details(rag, statistics) if known else {}
     questions = {"examples": page.questions} if page.questions else {}
@@ -64,7 +76,8 @@ def describe_app(exchange: Exchange, categories: tuple[str, ...] = ()) -> Json:
         "showChatHistoryBrowser": True,
         "images": "images" not in rag.model.limits,
         "memory": app.memory is not None and known,
-        "showUserUpload": page.uploads and _has_owner(exchange),
+        "uploads": uploads,
+        "showUserUpload": uploads and _has_token(exchange),  # that page fails without a token
         "overrides": list(_overrides(rag, statistics, known, categories)),
         "routes": sorted(exchange.routes),
         "examples": [],
@@ -78,6 +91,11 @@ def describe_app(exchange: Exchange, categories: tuple[str, ...] = ()) -> Json:
 def _has_owner(exchange: Exchange) -> bool:
     """Whether the caller has an id, to which documents can belong."""
     return exchange.app.access.find_owner(exchange.call.headers) is not None
+
+
+def _has_token(exchange: Exchange) -> bool:
+    """Whether the platform's sign-in keeps a token of the caller, which `/.auth/me` shows."""
+    return exchange.app.access.sign_in and bool(exchange.call.headers.get(TOKEN_HEADER))
 
 
 def _details(rag: Rag, statistics: IndexStatistics | None) -> dict[str, Any]:
@@ -115,9 +133,15 @@ def _overrides(
 def describe_sign_in(exchange: Exchange) -> Json:
     """Describe the platform's sign-in, which needs no library in the page.
 
-    `useLogin` is false: in the front end of azure-search-openai-demo it stands for a sign-in by
-    the page itself.
+    `useLogin` is for the page of azure-search-openai-demo: with it, the page reads the user's name
+    and token from `/.auth/me`, and offers uploads. Where the platform keeps no tokens, the page
+    would sign in by itself: there it is false.
     """
-    sign_in = exchange.app.access.sign_in
-    path = {"signInPath": SIGN_IN_PATH} if sign_in else {}
-    return {"useLogin": False, "requireAccessControl": False, "platformSignIn": sign_in, **path}
+    sign_in, has_token = exchange.app.access.sign_in, _has_token(exchange)
+    return {
+        "useLogin": has_token,
+        "requireAccessControl": False,
+        "platformSignIn": sign_in,
+        **({"signInPath": SIGN_IN_PATH} if sign_in else {}),
+        **(MSAL_SETUP if has_token else {}),
+    }

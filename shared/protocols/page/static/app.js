@@ -45,7 +45,7 @@ function start() {
       isFree: startNew,
     });
   }
-  const upload = config.showUserUpload ? showUploads : null;
+  const upload = config.uploads ? showUploads : null;
   startComposer({ images: config.images, send, upload });
   find("#show-uploads").hidden = !upload;
   find("#show-uploads").addEventListener("click", () => showUploads());

@@ -239,6 +239,7 @@ def test_config_describes_what_the_app_can_do(tmp_path: Path) -> None:
         "showChatHistoryBrowser": True,
         "images": True,
         "memory": True,
+        "uploads": False,
         "showUserUpload": False,
         "overrides": [
             {"name": "top", "type": "number", "minimum": 1, "maximum": 50},
@@ -370,6 +371,21 @@ def test_page_is_told_how_to_sign_in() -> None:
         "platformSignIn": True,
         "signInPath": "/.auth/login/aad?post_login_redirect_uri=/",
     }
+
+
+def test_page_that_reads_the_token_is_told_where_the_platform_keeps_one() -> None:
+    signed = local_service(make_rag(), AccessPolicy(sign_in=True))
+    token = {"x-ms-token-aad-access-token": "a.b.c"}
+    setup = Client(signed, ANNA | token)("GET", "/auth_setup").json
+
+    assert setup["useLogin"] is True
+    assert setup["msalConfig"]["auth"] == {
+        "clientId": "",
+        "redirectUri": "/",
+        "postLogoutRedirectUri": "/",
+    }
+    assert "a.b.c" not in json.dumps(setup)
+    assert Client(local_service(make_rag()), token)("GET", "/auth_setup").json["useLogin"] is False
 
 
 def test_languages_have_the_same_sentences() -> None:
