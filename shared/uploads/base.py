@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import secrets
 import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -94,6 +95,14 @@ class Uploads(Protocol):
 
     async def begin(self, owner: str, name: str) -> Draft:
         """Begin an upload. Raises TooManyRequests if its owner has as many as possible."""
+        ...
+
+    async def has_any(self, owner: str) -> bool:
+        """Whether an owner may have uploads: False only if there are none. It is fast."""
+        ...
+
+    async def get(self, owner: str, ids: Iterable[str]) -> Mapping[str, Upload]:
+        """Return those of an owner's uploads that have these ids, by id."""
         ...
 
     async def list(self, owner: str) -> tuple[Upload, ...]:

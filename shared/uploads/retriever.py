@@ -63,13 +63,13 @@ class UploadsRetriever(Retriever):
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """Return the best passages of both indexes, by their ranks. Raises ChatErrors."""
         owner = self._owner(user)
-        names = await self._ready_paths(owner)
-        if not owner or not names:
+        if not owner or not await self._uploads.has_any(owner):
             return await self._shared.search(user, query, overrides)
         result, own = await asyncio.gather(
             self._shared.search(user, query, overrides), self._search_own(owner, query, overrides)
         )
-        visible = [source for source in own.sources if upload_id(source.sourcefile) in names]
+        ready = await self._find_ready(owner, {source.sourcefile for source in own.sources})
+        visible = [source for source in own.sources if source.sourcefile in ready]
         return replace(
             result,
             sources=tuple(islice(_fuse(visible, result.sources), overrides.top)),
@@ -82,6 +82,8 @@ class UploadsRetriever(Retriever):
         try:
             result = await self._passages.search(User(owner), query, _restrict(overrides))
         except (Misconfigured, Unavailable) as error:
+            if not await self._list_ready(owner):
+                return SearchResult((), {})  # before the first is read, there is no index
             log.error("uploads: their index cannot be read, until the app starts again: %s", error)
             return SearchResult((), {}, (NOT_SEARCHED,))
         return replace(result, notes=())  # those of the shared index are the same
@@ -91,7 +93,7 @@ class UploadsRetriever(Retriever):
     ) -> SearchResult:
         """Return the best passages of the user's uploads, else their first. Raises ChatErrors."""
         owner = self._owner(user)
-        ready = (await self._ready_paths(owner)).values()
+        ready = await self._find_ready(owner, names)
         own = [name for name in names if name in ready]
         restricted = _restrict(overrides).model_copy(update=dict.fromkeys(LIMITS))
         result = await self._passages.search_documents(User(owner), query, own, restricted)
@@ -128,7 +130,7 @@ class UploadsRetriever(Retriever):
     ) -> tuple[str, ...]:
         """Return the next files of which `user` may see a passage. Raises ChatErrors."""
         files = await self._shared.list_files(user, overrides, after, limit)
-        uploads = (await self._ready_paths(self._owner(user))).values()
+        uploads = await self._list_ready(self._owner(user))
         return tuple(sorted({*files, *(name for name in uploads if name > after)})[:limit])
 
     async def list_categories(
@@ -136,7 +138,7 @@ class UploadsRetriever(Retriever):
     ) -> tuple[str, ...]:
         """Return the categories of passages that `user` may see. Raises ChatErrors."""
         categories = await self._shared.list_categories(user, overrides, limit)
-        has_uploads = await self._ready_paths(self._owner(user))
+        has_uploads = await self._list_ready(self._owner(user))
         return tuple(sorted({*categories, CATEGORY}))[:limit] if has_uploads else categories
 
     def statistics(self) -> IndexStatistics | None:
@@ -146,13 +148,18 @@ class UploadsRetriever(Retriever):
     def _owner(self, user: User) -> str | None:
         return user.oid or self._local_owner
 
-    async def _ready_paths(self, owner: str | None) -> dict[str, str]:
-        """Return the encoded paths of an owner's uploads that are ready, by their ids."""
-        uploads: Iterable[Upload] = await self._uploads.list(owner) if owner else ()
-        return {each.id: each.sourcefile for each in uploads if each.state == "ready"}
+    async def _find_ready(self, owner: str | None, names: Iterable[str]) -> set[str]:
+        """Return those of these encoded paths that are an owner's uploads, and ready."""
+        ids = [id for id in map(upload_id, names) if id]
+        uploads = await self._uploads.get(owner, ids) if owner else {}
+        return _ready_paths(uploads.values())
+
+    async def _list_ready(self, owner: str | None) -> set[str]:
+        """Return the encoded paths of an owner's uploads that are ready."""
+        return _ready_paths(await self._uploads.list(owner) if owner else ())
 
     async def _is_ready(self, user: User, sourcefile: str) -> bool:
-        return sourcefile in (await self._ready_paths(self._owner(user))).values()
+        return sourcefile in await self._find_ready(self._owner(user), (sourcefile,))
 
     async def _relevance(self, result: SearchResult, own: SearchResult) -> float | None:
         """The higher relevance; None if one is unknown."""
@@ -163,6 +170,10 @@ class UploadsRetriever(Retriever):
             if statistics and (statistics.passages or 0) >= FEWEST_PASSAGES:
                 return max(result.relevance, own.relevance)
         return None
+
+
+def _ready_paths(uploads: Iterable[Upload]) -> set[str]:
+    return {each.sourcefile for each in uploads if each.state == "ready"}
 
 
 def _restrict(overrides: Overrides) -> Overrides:

@@ -69,8 +69,7 @@ async def file(exchange: Exchange) -> Reply:
     """Describe or delete a file of the caller. Raises ChatErrors."""
     uploads, owner = _authorize(exchange)
     id = exchange.call.path
-    found = await exchange.wait_for(uploads.list(owner))
-    upload = next((each for each in found if each.id == id), None)
+    upload = (await exchange.wait_for(uploads.get(owner, [id]))).get(id)
     if upload is None:
         raise NotFound(f"There is no file with the id {id!r:.100}, or it is not yours.")
     if exchange.call.method == "DELETE":

@@ -32,7 +32,7 @@ async def resolve_files(exchange: Exchange, request: ChatRequest) -> ChatRequest
     if request.grounding == "none":
         return replace(request, notes=(*request.notes, NOT_SEARCHED))
     references, earlier = _split(request.messages)
-    uploads = await _list_uploads(exchange, (*references, *earlier)[0])
+    uploads = await _get_uploads(exchange, (*references, *earlier))
     named = {_find(uploads, each).sourcefile: each for each in references}
     if len(named) > MAX_FILES:
         raise BadRequest(TOO_MANY, field=list(named.values())[MAX_FILES].field)
@@ -62,13 +62,15 @@ def _split(
     return newest, earlier
 
 
-async def _list_uploads(exchange: Exchange, first: FileReference) -> Mapping[str, Upload]:
-    """Return the caller's uploads by their ids. Raises BadRequest where there are none."""
+async def _get_uploads(
+    exchange: Exchange, references: Sequence[FileReference]
+) -> Mapping[str, Upload]:
+    """Return the caller's uploads of these ids, by id. Raises BadRequest without a store."""
     try:
         store, owner = find_uploads(exchange)
     except NotFound as failure:
-        raise BadRequest(failure.message, field=first.field) from None
-    return {each.id: each for each in await exchange.wait_for(store.list(owner))}
+        raise BadRequest(failure.message, field=references[0].field) from None
+    return await exchange.wait_for(store.get(owner, [each.id for each in references]))
 
 
 def _find(uploads: Mapping[str, Upload], reference: FileReference) -> Upload:

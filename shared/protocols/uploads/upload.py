@@ -44,11 +44,11 @@ async def _wait_until_read(
 ) -> list[Upload]:
     """Return the uploads when all are read, or as they are at `end`, by the loop's clock."""
     loop = asyncio.get_running_loop()
-    ids = {upload.id for upload in stored}
+    ids = [upload.id for upload in stored]
     while True:
-        found = [each for each in await uploads.list(owner) if each.id in ids]
+        found = (await uploads.get(owner, ids)).values()
         if loop.time() >= end or all(each.state in ("ready", "failed") for each in found):
-            return found
+            return list(found)
         await asyncio.sleep(POLL_SECONDS)
 
 

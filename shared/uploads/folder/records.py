@@ -124,6 +124,13 @@ def list_owner(folder: Path) -> Iterator[UploadFolder]:
             yield UploadFolder(path)
 
 
+def count_entries(owner: Path) -> int:
+    """Return the number of an owner's uploads, deleted and incomplete ones too. Raises OSError."""
+    with suppress(FileNotFoundError):
+        return sum(1 for _ in owner.iterdir())
+    return 0
+
+
 def list_drafts(owner: Path) -> list[Path]:
     """Return the folders of an owner's incomplete uploads. Raises OSError."""
     return [path for path in _subfolders(owner) if path.name.startswith(_DRAFT)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from shared.uploads.base import NO_UPLOAD, Upload, UploadLimits, is_upload_id, m
 from shared.uploads.folder.records import (
     Record,
     UploadFolder,
+    count_entries,
     list_drafts,
     list_owner,
     list_owners,
@@ -108,10 +109,24 @@ class FolderUploads:
             make = partial(FolderDraft, folder, record, self.limits, self._wake)
             return await asyncio.to_thread(make)
 
+    async def has_any(self, owner: str) -> bool:
+        """Whether an owner may have uploads. Raises Unavailable, Misconfigured."""
+        with _map_errors():
+            return await asyncio.to_thread(count_entries, owner_folder(self._root, owner)) > 0
+
+    async def get(self, owner: str, ids: Iterable[str]) -> Mapping[str, Upload]:
+        """Return uploads of an owner by their ids. Raises Unavailable, Misconfigured."""
+        folder = owner_folder(self._root, owner)
+        folders = [UploadFolder(folder / id) for id in set(ids) if is_upload_id(id)]
+        with _map_errors():
+            uploads = await asyncio.to_thread(_read, folders, owner)
+        return {each.id: each for each in uploads}
+
     async def list(self, owner: str) -> tuple[Upload, ...]:
         """Return the uploads of an owner, the oldest first. Raises Unavailable, Misconfigured."""
+        folders = list_owner(owner_folder(self._root, owner))
         with _map_errors():
-            return await asyncio.to_thread(_list, owner_folder(self._root, owner), owner)
+            return await asyncio.to_thread(_read, folders, owner)
 
     async def delete(self, owner: str, id: str) -> None:
         """Delete an upload: hide it now, and let the other process remove it.
@@ -151,6 +166,8 @@ def check_number(owner: Path, limit: int) -> None:
     Those that are being written count. Deleted ones take room until they are removed: there may be
     as many of them.
     """
+    if count_entries(owner) <= limit:  # as a rule; what follows looks into each
+        return
     folders, drafts = list(list_owner(owner)), len(list_drafts(owner))
     kept = sum(not folder.is_deleted for folder in folders)
     if kept + drafts > limit:
@@ -159,8 +176,9 @@ def check_number(owner: Path, limit: int) -> None:
         raise TooManyRequests(NOT_REMOVED)
 
 
-def _list(folder: Path, owner: str) -> tuple[Upload, ...]:
-    uploads = (each.read() for each in list_owner(folder))
+def _read(folders: Iterable[UploadFolder], owner: str) -> tuple[Upload, ...]:
+    """Return the uploads in these folders, the oldest first. Raises OSError."""
+    uploads = (folder.read() for folder in folders)
     own = (upload for upload in uploads if upload is not None and upload.owner == owner)
     return tuple(sorted(own, key=lambda upload: upload.order))
 

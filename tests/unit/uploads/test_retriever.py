@@ -49,6 +49,16 @@ def test_user_finds_own_uploads_and_the_shared_documents_by_rank(folder: Uploads
     assert set(found[1:]) == {source.content for source in SHARED}
 
 
+def test_user_whose_uploads_are_not_read_yet_finds_the_shared_documents(tmp_path: Path) -> None:
+    uploads = UploadsFolder(tmp_path)
+    uploads.retriever = UploadsRetriever(SqliteRetriever(SHARED), uploads.passages, uploads.store)
+    uploads.add("anna", "plan.md", "My vacation is in June.")
+    result = search(uploads, ANNA)
+
+    assert {source.content for source in result.sources} == {source.content for source in SHARED}
+    assert result.notes == ()
+
+
 def test_top_is_the_number_of_both(folder: UploadsFolder) -> None:
     found = search(folder, BEN, UNSET.model_copy(update={"top": 2})).sources
 

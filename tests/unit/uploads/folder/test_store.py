@@ -30,6 +30,18 @@ def test_upload_is_listed_for_its_owner(folder: UploadsFolder) -> None:
     assert folder.wakes == 1
 
 
+def test_uploads_are_returned_by_id_to_their_owner_alone(folder: UploadsFolder) -> None:
+    first, second, deleted = (folder.add("anna", f"{n}.md", "x") for n in range(3))
+    other = folder.add("ben", "plan.md", "x")
+    folder.delete("anna", deleted.id)
+    ids = [second.id, other.id, deleted.id, "upload-" + "a" * 16, f"../{other.id}", ""]
+
+    assert asyncio.run(folder.store.get("anna", ids)) == {second.id: second}
+    assert asyncio.run(folder.store.get("anna", [first.id, first.id])) == {first.id: first}
+    assert asyncio.run(folder.store.has_any("anna"))
+    assert not asyncio.run(folder.store.has_any("eve"))
+
+
 def test_path_has_no_owner(folder: UploadsFolder) -> None:
     folder.add("anna", "plan.md", "June.")
 
