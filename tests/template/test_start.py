@@ -104,6 +104,16 @@ def test_default_settings_load_no_sdk() -> None:
     assert not imported(state, SDKS | UNUSED | {"msal", "cryptography", "requests", "yaml"})
 
 
+@pytest.mark.part("uploads")
+def test_uploads_load_nothing_that_reads_documents(tmp_path: Path) -> None:
+    laptop = {"AZURE_FUNCTIONS_ENVIRONMENT": "Development", "UPLOADS_FOLDER": str(tmp_path)}
+    state = start_app(laptop | {"UPLOADS": "on"})
+
+    assert state["problems"] == []
+    assert imported(state, {"shared.uploads.folder.store"})
+    assert not imported(state, {"ingest", "semantic_text_splitter"} | SDKS | UNUSED)
+
+
 def test_azure_settings_load_their_sdks_and_nothing_else(in_azure: dict[str, Any]) -> None:
     assert in_azure["problems"] == []
     assert imported(in_azure, SDKS) == SDKS
