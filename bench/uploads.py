@@ -60,6 +60,7 @@ def run_app(folder: Path) -> Iterator[int]:
         "UPLOADS": "on",
         "UPLOADS_FOLDER": str(folder / "uploads"),
         "MAX_UPLOADS": "10000",
+        "MAX_UPLOADS_PER_DAY": "10000",
     }
     with run_process(["dev_server.py", "--port", str(port)], app, settings, log) as process:
         wait_until_up(process, port, log)

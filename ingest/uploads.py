@@ -11,10 +11,12 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from math import ceil
 from pathlib import Path, PurePath
 
 from ingest.cli import run_command
@@ -23,7 +25,7 @@ from ingest.enrich import Enricher
 from ingest.sandbox import SandboxLimits, SandboxReader, SandboxStartError
 from ingest.secrets import describe_secret, describe_secret_name
 from ingest.setup import IngestOptions, open_setup
-from ingest.splitting.passages import SPLITTER_VERSION
+from ingest.splitting.passages import SPLITTER_VERSION, Passage
 from ingest.targets.index_writer import Document, DocumentRejected, IndexUnavailable, IndexWriter
 from shared.domain.errors import BadRequest, ChatError
 from shared.retrieval.sqlite.schema import is_index_file
@@ -37,6 +39,8 @@ from shared.uploads.folder.records import (
     list_folders,
     list_owner,
     list_owners,
+    remove_other_days,
+    utc_day,
 )
 
 log = logging.getLogger("uploads")
@@ -44,6 +48,8 @@ log = logging.getLogger("uploads")
 MAX_ATTEMPTS = 3
 """Attempts to read an upload: one that stops the process each time is not read any more."""
 STOPPED = f"Reading it stopped {MAX_ATTEMPTS} times before it was complete."
+TOO_MANY_PAGES = "It has {pages:,} pages; an upload may have {limit:,}."
+PAGE_CHARACTERS = 3000  # of a page, at most: some files have no pages, or large ones
 DRAFT_SECONDS = 600.0  # after which an incomplete upload has no request any more
 LOWEST_PRIORITY = 19
 READ_SECONDS = 180.0  # for a file: more than `make index` has, which others do not hold up
@@ -57,6 +63,7 @@ class UploadIndexer:
     reader: SandboxReader
     writer: IndexWriter
     enricher: Enricher
+    max_pages: int
     version: int = SPLITTER_VERSION
     _indexed: dict[str, str] = field(default_factory=dict)  # fingerprints by name
 
@@ -64,6 +71,7 @@ class UploadIndexer:
         """Read and remove until nothing is left to do. Raises IndexUnavailable, ChatErrors."""
         self._indexed.update(await self.writer.fingerprints())
         self._remove_drafts()
+        self._remove_other_days()
         while await self._remove_deleted() or await self._read_next():
             pass
 
@@ -73,6 +81,12 @@ class UploadIndexer:
             with suppress(OSError):
                 if path.stat().st_mtime < time.time() - DRAFT_SECONDS:
                     UploadFolder(path).remove()
+
+    def _remove_other_days(self) -> None:
+        """Remove the numbers of uploads of other days."""
+        for owner in list_owners(self.root):
+            with suppress(OSError):
+                remove_other_days(owner, utc_day(time.time()))
 
     async def _remove_deleted(self) -> bool:
         """Remove from the index, then from the disk, what is deleted. Returns whether any was."""
@@ -124,6 +138,7 @@ class UploadIndexer:
             return Result(state="failed", reason=reason)
         try:
             content = await self.reader.read_passages(path, upload.path)
+            _check_pages(content, self.max_pages)
             own = tuple(replace(it, oids=(upload.owner,), category=CATEGORY) for it in content)
             passages, vectors = await self.enricher.enrich(own)
             document = Document(upload.path, self._fingerprint, passages, vectors)
@@ -138,6 +153,14 @@ class UploadIndexer:
         self._indexed[upload.path] = self._fingerprint
         await self.writer.finish()
         return Result(state="ready")
+
+
+def _check_pages(passages: Sequence[Passage], limit: int) -> None:
+    """Raise UnreadableDocument if a document has too many pages."""
+    characters = sum(len(each.content) for each in passages)
+    pages = max(len({each.sourcepage for each in passages}), ceil(characters / PAGE_CHARACTERS))
+    if pages > limit:
+        raise UnreadableDocument(TOO_MANY_PAGES.format(pages=pages, limit=limit))
 
 
 def _remove(folder: UploadFolder) -> bool:
@@ -177,7 +200,9 @@ async def run(root: Path, settings: Settings) -> tuple[str, ...]:
         open_setup(settings, IngestOptions(folder=None), restricted=True) as setup,
         SandboxReader(limits) as reader,
     ):
-        await UploadIndexer(root, reader, setup.writer, setup.enricher).run()
+        await UploadIndexer(
+            root, reader, setup.writer, setup.enricher, settings.max_upload_pages
+        ).run()
     return ()
 
 

@@ -82,7 +82,9 @@ async def count_or_delete(memory: Memory, user: str, deletes: bool) -> int:
 
 async def count_or_delete_uploads(folder: Path, user: str, deletes: bool) -> int:
     """Count or delete a user's uploads. Returns their number. Raises ChatErrors."""
-    store = FolderUploads(folder, UploadLimits(file_bytes=0, files=0), wake=lambda: None)
+    store = FolderUploads(
+        folder, UploadLimits(file_bytes=0, files=0, files_per_day=0), wake=lambda: None
+    )
     uploads = await store.list(user)
     if not deletes:
         return len(uploads)

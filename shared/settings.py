@@ -240,7 +240,9 @@ class Settings(BaseModel):
     uploads: Switch = "off"
     uploads_folder: Name = ".user_documents"
     max_upload_megabytes: int = Field(default=32, ge=1, le=100)
+    max_upload_pages: int = Field(default=1000, ge=1)
     max_uploads: int = Field(default=100, ge=1)
+    max_uploads_per_day: int = Field(default=200, ge=1)
 
     # Stored conversations
     memory_file: Name | None = None

@@ -56,7 +56,9 @@ def make_uploads(clients: Clients, local_owner: str | None) -> UploadParts | Non
     reader = UploadReader(partial(run_process, SHARED_FOLDER.parent, folder))
     if folder.is_dir():
         reader.wake()  # continues what a killed process has left
-    limits = UploadLimits(settings.max_upload_megabytes * MIB, settings.max_uploads)
+    limits = UploadLimits(
+        settings.max_upload_megabytes * MIB, settings.max_uploads, settings.max_uploads_per_day
+    )
     store = FolderUploads(folder, limits, reader.wake)
     passages = SqliteRetriever(folder / INDEX, make_embedding(clients))
     return UploadParts(store, passages, local_owner)

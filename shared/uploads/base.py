@@ -63,6 +63,7 @@ class UploadLimits:
 
     file_bytes: int
     files: int  # of an owner
+    files_per_day: int  # of an owner, also if they are deleted; a day ends at midnight UTC
 
 
 class Draft(Protocol):

@@ -108,6 +108,19 @@ def test_form_is_stored_whole_or_not_at_all(laptop: App) -> None:
     assert list_names(laptop, JSON) == []
 
 
+def test_documents_of_a_day_are_limited(tmp_path: Path) -> None:
+    values = {**SETTINGS, "WEBSITE_AUTH_ENABLED": "false", "MAX_UPLOADS_PER_DAY": "1"}
+    app = build(read_settings({**values, "UPLOADS_FOLDER": str(tmp_path / "uploads")}))
+    assert upload(app, ("a.md", b"text"), ("b.md", b"text"), headers=JSON).status == 429
+    assert list_names(app, JSON) == []
+    assert upload(app, ("a.md", b"text"), headers=JSON).status == 200
+    assert delete(app, "a.md", JSON).status == 200
+    answer = upload(app, ("a.md", b"text"), headers=JSON)
+
+    assert answer.status == 429
+    assert answer.json["error"].startswith("These are more than the 1 documents")
+
+
 @pytest.mark.part("openai")
 def test_one_file_too_many_is_an_error_of_openai(laptop: App) -> None:
     purpose = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nuser_data\r\n'

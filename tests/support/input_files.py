@@ -16,7 +16,7 @@ from tests.support.calls import ANNA, BufferedReply, ask, call, local_service
 from tests.support.fakes import FakeModel, make_rag
 from tests.support.uploads import UploadsFolder
 
-LIMITS = UploadLimits(file_bytes=1_000_000, files=100)
+LIMITS = UploadLimits(file_bytes=1_000_000, files=100, files_per_day=100)
 QUESTION = "Which animals are there?"
 SECTIONS = [f"The animal number {number} is a quokka." for number in range(40)]
 TEXT = "\n\n".join(f"# Chapter {n}\n\n{text} {'word ' * 120}" for n, text in enumerate(SECTIONS))

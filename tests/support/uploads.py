@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -23,7 +24,7 @@ from shared.uploads.folder.store import FolderUploads
 from shared.uploads.retriever import UploadsRetriever
 from tests.support.fake_index_writer import FakePassageReader
 
-LIMITS = UploadLimits(file_bytes=1000, files=3)
+LIMITS = UploadLimits(file_bytes=1000, files=3, files_per_day=100)
 BOUNDARY = "a-boundary"
 FORM = {"content-type": f"multipart/form-data; boundary={BOUNDARY}"}
 
@@ -38,22 +39,22 @@ def encode_form(*files: tuple[str, bytes], name: str = "file") -> bytes:
 class UploadsFolder:
     """Uploads in a folder. A test runs what reads them."""
 
-    def __init__(self, root: Path, limits: UploadLimits = LIMITS) -> None:
-        self.root, self.wakes = root, 0
-        self.store = FolderUploads(root, limits, self._wake)
+    def __init__(self, root: Path, limits: UploadLimits = LIMITS, max_pages: int = 100) -> None:
+        self.root, self.max_pages, self.wakes, self.now = root, max_pages, 0, time.time()
+        self.store = FolderUploads(root, limits, self._wake, lambda: self.now)
         self.passages = SqliteRetriever(root / INDEX)
         self.retriever = UploadsRetriever(SqliteRetriever(()), self.passages, self.store)
 
     def _wake(self) -> None:
         self.wakes += 1
 
-    def add(self, owner: str, name: str, text: str, replace: bool = False) -> Upload:
+    def add(self, owner: str, name: str, text: str | bytes, replace: bool = False) -> Upload:
         """Store an upload."""
 
         async def go() -> Upload:
             draft = await self.store.begin(owner, name)
             try:
-                await draft.write(text.encode())
+                await draft.write(text.encode() if isinstance(text, str) else text)
                 return await draft.commit(replace)
             finally:
                 await draft.discard()
@@ -76,7 +77,9 @@ class UploadsFolder:
                 source = reader or FakePassageReader()
                 if isinstance(source, SandboxReader):
                     await stack.enter_async_context(source)
-                await UploadIndexer(self.root, source, writer(target), Enricher()).run()
+                await UploadIndexer(
+                    self.root, source, writer(target), Enricher(), self.max_pages
+                ).run()
 
         asyncio.run(go())
 

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -28,6 +29,7 @@ PRIVATE = 0o700  # of a folder: nobody else on the machine reads the documents
 
 _RECORD, _RESULT, _DELETED = "record.json", "result.json", "deleted"
 _SUFFIX = re.compile(r"\.[a-z0-9]{1,10}")
+_DAY = ".day-"  # the start of the name of a file that has a byte for each upload of a day
 _DRAFT = ".draft-"  # the start of the name of an incomplete upload's folder
 
 
@@ -129,6 +131,36 @@ def count_entries(owner: Path) -> int:
     with suppress(FileNotFoundError):
         return sum(1 for _ in owner.iterdir())
     return 0
+
+
+def utc_day(seconds: float) -> date:
+    """Return the day of a time since 1970."""
+    return datetime.fromtimestamp(seconds, UTC).date()
+
+
+def count_drafts(owner: Path) -> int:
+    """Return the number of an owner's incomplete uploads. Raises OSError."""
+    return sum(path.name.startswith(_DRAFT) for path in owner.iterdir())
+
+
+def count_day(owner: Path, day: date) -> int:
+    """Return the number of uploads that an owner has made on a day. Raises OSError."""
+    with suppress(FileNotFoundError):
+        return (owner / f"{_DAY}{day}").stat().st_size
+    return 0
+
+
+def add_to_day(owner: Path, day: date) -> None:
+    """Count an upload of an owner. Raises OSError."""
+    with (owner / f"{_DAY}{day}").open("ab") as file:
+        file.write(b".")
+
+
+def remove_other_days(owner: Path, day: date) -> None:
+    """Delete the numbers of an owner's uploads on other days. Raises OSError."""
+    for path in owner.glob(f"{_DAY}*"):
+        if path.name != f"{_DAY}{day}":
+            path.unlink()
 
 
 def list_drafts(owner: Path) -> list[Path]:

@@ -17,17 +17,26 @@ from shared.uploads.base import NO_UPLOAD, Upload, UploadLimits, is_upload_id, m
 from shared.uploads.folder.records import (
     Record,
     UploadFolder,
+    add_to_day,
+    count_day,
+    count_drafts,
     count_entries,
     list_drafts,
     list_owner,
     list_owners,
     make_draft,
     owner_folder,
+    utc_day,
 )
 
 MEGABYTE = 2**20
+DAY_SECONDS = 86_400
 TOO_LARGE = "{name} is larger than {limit:g} MB, the limit of a file."
 NOT_REMOVED = "The uploads that you have deleted are still being removed. Try again in a minute."
+TOO_MANY_TODAY = (
+    "These are more than the {limit} documents that one person may upload in a day, which ends at "
+    "midnight UTC."
+)
 TOO_MANY = "You have {limit} uploads, as many as one person may have. Delete one first."
 
 
@@ -43,6 +52,7 @@ class FolderDraft:
         self._draft: UploadFolder | None = draft
         try:
             check_number(owner, limits.files)
+            check_day(owner, limits.files_per_day, record.created)
             self._file: BinaryIO = draft.content(record.name).open("xb")
         except (OSError, TooManyRequests):
             draft.remove()
@@ -75,6 +85,7 @@ class FolderDraft:
         known = {"size": self._size, "created": time.time(), "replaces": replace}
         self._draft.write_record(self._record.model_copy(update=known))
         folder = UploadFolder(self._owner / make_id())
+        add_to_day(self._owner, utc_day(self._record.created))
         self._draft.path.rename(folder.path)  # atomic: it exists whole or not at all
         self._draft = None
         upload = folder.read()
@@ -97,14 +108,23 @@ class FolderDraft:
 class FolderUploads:
     """The uploads in a folder."""
 
-    def __init__(self, root: Path, limits: UploadLimits, wake: Callable[[], None]) -> None:
-        """`wake` starts the process that reads uploads and removes deleted ones."""
-        self._root, self.limits, self._wake = root, limits, wake
+    def __init__(
+        self,
+        root: Path,
+        limits: UploadLimits,
+        wake: Callable[[], None],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """`wake` starts the process that reads uploads and removes deleted ones.
+
+        `now` returns the seconds since 1970.
+        """
+        self._root, self.limits, self._wake, self._now = root, limits, wake, now
 
     async def begin(self, owner: str, name: str) -> FolderDraft:
         """Begin an upload. Raises TooManyRequests, Unavailable, Misconfigured."""
         folder = owner_folder(self._root, owner)
-        record = Record(owner=owner, name=name, size=0, created=time.time())
+        record = Record(owner=owner, name=name, size=0, created=self._now())
         with _map_errors():
             make = partial(FolderDraft, folder, record, self.limits, self._wake)
             return await asyncio.to_thread(make)
@@ -174,6 +194,16 @@ def check_number(owner: Path, limit: int) -> None:
         raise TooManyRequests(TOO_MANY.format(limit=limit))
     if len(folders) + drafts > 2 * limit:
         raise TooManyRequests(NOT_REMOVED)
+
+
+def check_day(owner: Path, limit: int, now: float) -> None:
+    """Raise TooManyRequests if an owner has made too many uploads on the day of a time.
+
+    Those that are being written count.
+    """
+    if count_day(owner, utc_day(now)) + count_drafts(owner) > limit:
+        until_midnight = DAY_SECONDS - now % DAY_SECONDS
+        raise TooManyRequests(TOO_MANY_TODAY.format(limit=limit), retry_after=until_midnight)
 
 
 def _read(folders: Iterable[UploadFolder], owner: str) -> tuple[Upload, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ import pytest
 from ingest.sandbox import SandboxReader
 from ingest.targets.index_writer import IndexUnavailable
 from ingest.uploads import MAX_ATTEMPTS, STOPPED, run
-from shared.settings import read_settings
+from shared.settings import SHARED_FOLDER, read_settings
+from shared.uploads.base import UploadLimits
 from shared.uploads.folder.records import INDEX, list_folders
 from tests.support.fake_index_writer import FakePassageReader
 from tests.support.servers import LAPTOP
 from tests.support.uploads import UploadsFolder
+
+DOCUMENTS = SHARED_FOLDER / "data" / "documents"
 
 
 class Killed(BaseException):
@@ -54,6 +58,12 @@ def folder(tmp_path: Path) -> UploadsFolder:
     return UploadsFolder(tmp_path)
 
 
+def run_as_the_app(folder: UploadsFolder, **settings: str) -> None:
+    """Read and remove with these settings, in the sandbox."""
+    values = {**LAPTOP, "CHAT_MODEL": "demo", "EMBEDDINGS": "off", **settings}
+    asyncio.run(run(folder.root, read_settings(values)))
+
+
 def states(folder: UploadsFolder, owner: str = "anna") -> dict[str, tuple[str, str]]:
     return {each.name: (each.state, each.reason) for each in folder.uploads_of(owner)}
 
@@ -82,6 +92,28 @@ def test_unreadable_upload_fails_with_the_reason(folder: UploadsFolder) -> None:
     folder.run()
 
     assert states(folder) == {"bad.md": ("failed", "It is damaged."), "good.md": ("ready", "")}
+
+
+def test_upload_with_too_many_pages_fails(tmp_path: Path) -> None:
+    limits = UploadLimits(file_bytes=10_000, files=3, files_per_day=3)
+    folder = UploadsFolder(tmp_path, limits, max_pages=2)
+    folder.add("anna", "long.md", "word " * 1300)
+    folder.add("anna", "short.md", "word " * 700)
+    folder.run()
+
+    reason = "It has 3 pages; an upload may have 2."
+    assert states(folder) == {"long.md": ("failed", reason), "short.md": ("ready", "")}
+
+
+def test_limit_of_pages_is_a_setting(tmp_path: Path) -> None:
+    folder = UploadsFolder(tmp_path, UploadLimits(file_bytes=10**6, files=3, files_per_day=3))
+    content = (DOCUMENTS / "plans/northwind_health_plus.pdf").read_bytes()
+    folder.add("anna", "plan.pdf", content)
+    run_as_the_app(folder, MAX_UPLOAD_PAGES="2")
+
+    (state, reason) = states(folder)["plan.pdf"]
+    assert state == "failed"
+    assert re.fullmatch(r"It has [3-9] pages; an upload may have 2\.", reason)
 
 
 @pytest.mark.parametrize(
@@ -179,8 +211,7 @@ def test_folder_that_cannot_be_removed_stops_no_other_upload(folder: UploadsFold
 def test_damaged_index_is_made_again(folder: UploadsFolder) -> None:
     folder.add("anna", "plan.md", "June.")
     (folder.root / INDEX).write_bytes(b"no index")
-    settings = read_settings({**LAPTOP, "CHAT_MODEL": "demo", "EMBEDDINGS": "off"})
-    asyncio.run(run(folder.root, settings))
+    run_as_the_app(folder)
 
     assert folder.search("anna", "June") == ["June."]
 

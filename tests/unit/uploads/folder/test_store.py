@@ -6,12 +6,14 @@ import asyncio
 import os
 import resource
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from shared.domain.errors import NotFound, TooLarge, TooManyRequests, Unavailable
-from shared.uploads.folder.records import list_drafts, make_draft, owner_folder
+from shared.uploads.base import UploadLimits
+from shared.uploads.folder.records import count_day, list_drafts, make_draft, owner_folder
 from shared.uploads.folder.store import FolderDraft
 from tests.support.uploads import LIMITS, UploadsFolder
 
@@ -126,6 +128,49 @@ def test_deleted_uploads_are_not_more_than_others_until_they_are_removed(
     folder.add("anna", "more.md", "x")
 
     assert len(folder.uploads_of("anna")) == 2
+
+
+def test_number_of_uploads_in_a_day_is_limited_for_each_owner(tmp_path: Path) -> None:
+    folder = UploadsFolder(tmp_path, UploadLimits(file_bytes=1000, files=100, files_per_day=2))
+    for number in range(2):
+        folder.delete("anna", folder.add("anna", f"{number}.md", "x").id)
+    folder.run()
+    with pytest.raises(TooManyRequests, match="more than the 2 documents") as refusal:
+        folder.add("anna", "more.md", "x")
+    folder.add("ben", "more.md", "x")
+    wait = int(refusal.value.headers["Retry-After"])
+    folder.now += wait + 1
+    folder.add("anna", "more.md", "x")
+
+    assert 0 < wait <= 86_400
+    assert [upload.name for upload in folder.uploads_of("anna")] == ["more.md"]
+
+
+def test_files_of_one_form_do_not_exceed_the_limit_of_a_day(tmp_path: Path) -> None:
+    folder = UploadsFolder(tmp_path, UploadLimits(file_bytes=1000, files=100, files_per_day=2))
+
+    async def go() -> None:
+        drafts = [await folder.store.begin("anna", f"{n}.md") for n in range(2)]
+        with pytest.raises(TooManyRequests):
+            await folder.store.begin("anna", "2.md")
+        for draft in drafts:
+            await draft.commit()
+
+    asyncio.run(go())
+    assert len(folder.uploads_of("anna")) == 2
+
+
+def test_numbers_of_other_days_are_removed(folder: UploadsFolder) -> None:
+    today = datetime.now(UTC).date()
+    owner = owner_folder(folder.root, "anna")
+    folder.now -= 86_400
+    folder.add("anna", "yesterday.md", "x")
+    folder.now += 86_400
+    folder.add("anna", "plan.md", "x")
+    folder.run()
+
+    assert count_day(owner, today) == 1
+    assert count_day(owner, today - timedelta(days=1)) == 0
 
 
 @pytest.mark.parametrize("id", ["", "..", "../x", "index.db", "upload-" + "a" * 16])
