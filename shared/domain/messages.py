@@ -28,10 +28,12 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class FileReference:
-    """A file that a message names by its id."""
+    """A file that a message names by its id, or contains."""
 
-    id: str
+    id: str  # empty for one that the message contains
     field: str  # its place in the request
+    name: str = ""  # of one that the message contains
+    data: str = ""  # its content, in base64
 
 
 @dataclass(frozen=True, slots=True)

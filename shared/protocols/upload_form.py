@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from multipart import MultipartSegment
@@ -15,6 +15,8 @@ from shared.uploads.base import Draft, Upload, Uploads, clean_name
 
 FILE_PART = "file"
 MAX_FIELD_BYTES = 1000  # of a field that is no file; the rest is read past
+POLL_SECONDS = 0.2
+SPARE_SECONDS = 1.0  # before the deadline, for the answer
 NO_FILE = "is required, the part of the form that holds a file"
 NO_UPLOADS = "This deployment takes no uploads (UPLOADS)."
 NO_OWNER = "Sign in: an upload belongs to the user who sends it, and a key names nobody."
@@ -37,6 +39,28 @@ def find_uploads(exchange: Exchange) -> tuple[Uploads, str]:
     if owner is None:
         raise Forbidden(NO_OWNER)
     return uploads, owner
+
+
+def wait_end(exchange: Exchange) -> float:
+    """Return the time until which a request waits for its uploads, by the loop's clock."""
+    seconds = exchange.app.config(UploadsConfig).wait_seconds
+    now = asyncio.get_running_loop().time()
+    return min(now + seconds, exchange.deadline - SPARE_SECONDS)
+
+
+async def wait_until_read(
+    uploads: Uploads, owner: str, ids: Sequence[str], end: float
+) -> list[Upload]:
+    """Return the uploads when all are read, or as they are at `end`, by the loop's clock.
+
+    Raises ChatErrors.
+    """
+    while True:
+        found = (await uploads.get(owner, ids)).values()
+        now = asyncio.get_running_loop().time()
+        if now >= end or all(each.state in ("ready", "failed") for each in found):
+            return list(found)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def accept_fields(_fields: Mapping[str, str]) -> None:

@@ -37,6 +37,7 @@ class Upload:
     name: str  # the file's, without a folder
     size: int  # in bytes
     created: float  # in seconds since 1970
+    digest: str = ""  # SHA-256 of the content, in hexadecimal digits
     replaces: bool = False  # earlier ones of the same name, when it is ready
     state: State = "queued"
     reason: str = ""  # why it failed: a sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.support.openai_clients import PREFIXES, connect
 from tests.support.servers import HOSTS, Server, run_server
 
 BADGE = b"# Badges\n\nThe animal on the secret badge is the quokka."
+BADGE_URL = f"data:text/markdown;base64,{b64encode(BADGE).decode()}"
 QUESTION: Any = [{"role": "user", "content": "Which animal is on the secret badge?"}]
 
 
@@ -79,6 +81,36 @@ def test_chat_completion_names_a_file(client: Any) -> None:
         parts[0] = {"type": "file", "file": {"file_id": "upload-2"}}
         client.chat.completions.create(model="demo", messages=[{"role": "user", "content": parts}])
     assert caught.value.param == "messages[0].content[0].file.file_id"
+
+
+def test_chat_completion_contains_a_file(client: Any) -> None:
+    file = {"filename": "badge.md", "file_data": BADGE_URL}
+    parts = [{"type": "file", "file": file}, {"type": "text", "text": "Summarize it."}]
+    messages = [{"role": "user", "content": parts}]
+    first = client.chat.completions.create(model="demo", messages=messages)
+    messages += [{"role": "assistant", "content": "It is about a badge."}, QUESTION[0]]
+    second = client.chat.completions.create(model="demo", messages=messages)
+
+    for answer in (first, second):
+        assert "quokka" in answer.choices[0].message.context["citations"][0]["content"]
+    assert [file.filename for file in client.files.list()] == ["badge.md"]
+
+
+def test_response_contains_a_file_and_the_next_one_has_it(client: Any) -> None:
+    options: Any = {
+        "model": "demo",
+        "tools": [{"type": "file_search", "vector_store_ids": ["documents"]}],
+        "include": ["file_search_call.results"],
+    }
+    parts = [
+        {"type": "input_file", "filename": "badge.md", "file_data": BADGE_URL},
+        {"type": "input_text", "text": "Summarize it."},
+    ]
+    first = client.responses.create(input=[{"role": "user", "content": parts}], **options)
+    second = client.responses.create(input="And then?", previous_response_id=first.id, **options)
+
+    for response in (first, second):
+        assert "quokka" in response.output[0].results[0].text
 
 
 def test_response_names_a_file_and_the_next_one_has_it(client: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
+from threading import Lock, Thread
 from typing import Any
 
 from shared.domain.events import Delta, Done
@@ -25,11 +27,28 @@ ROUTES = [CHAT, RESPONSES]
 KEYS = {CHAT: "messages", RESPONSES: "input"}  # of the messages in a body
 
 
+class ReadingFolder(UploadsFolder):
+    """Uploads that a thread reads as soon as they are stored."""
+
+    def __init__(self, root: Path, limits: UploadLimits) -> None:
+        super().__init__(root, limits)
+        self._reading = Lock()
+
+    def _wake(self) -> None:
+        Thread(target=self._read).start()
+
+    def _read(self) -> None:
+        with self._reading:
+            self.run()
+
+
 class Files:
     """An app whose model is a fake, over uploads in a folder."""
 
-    def __init__(self, root: Path) -> None:
-        self.uploads = UploadsFolder(root, LIMITS)
+    def __init__(self, root: Path, reads: bool = False, wait_seconds: float = 20) -> None:
+        """`reads`: uploads are read as soon as they are stored; a request waits for that."""
+        self.uploads = (ReadingFolder if reads else UploadsFolder)(root, LIMITS)
+        self.wait_seconds = wait_seconds
         self.model = FakeModel((Delta("Many."), Done()), max_prompt_tokens=100_000)
         self.access = AccessPolicy(sign_in=True)
         self.shared = SqliteRetriever(())
@@ -39,7 +58,8 @@ class Files:
         uploads = self.uploads
         retriever: Any = UploadsRetriever(self.shared, uploads.passages, uploads.store)
         rag = make_rag(self.model, retriever)
-        return local_service(rag, self.access, configs=(UploadsConfig(self.uploads.store),))
+        config = UploadsConfig(uploads.store, self.wait_seconds)
+        return local_service(rag, self.access, configs=(config,))
 
     def add(self, owner: str, name: str, text: str) -> str:
         id = self.uploads.add(owner, name, text).id
@@ -72,6 +92,19 @@ def body_of(route: str, *ids: str) -> Any:
     parts = [{"type": "input_file", "file_id": id} for id in ids]
     parts.append({"type": "input_text", "text": QUESTION})
     return {"input": [{"role": "user", "content": parts}]}
+
+
+def inline_body(route: str, *files: tuple[str, bytes], text: str = QUESTION) -> Any:
+    """The body of a question that contains files."""
+    urls = [(name, f"data:text/markdown;base64,{b64encode(data).decode()}") for name, data in files]
+    parts: list[Any]
+    if route == CHAT:
+        parts = [{"type": "file", "file": {"filename": n, "file_data": url}} for n, url in urls]
+        parts.append({"type": "text", "text": text})
+    else:
+        parts = [{"type": "input_file", "filename": n, "file_data": url} for n, url in urls]
+        parts.append({"type": "input_text", "text": text})
+    return {KEYS[route]: [{"role": "user", "content": parts}]}
 
 
 def place(route: str, index: int = 0) -> str:

@@ -1,4 +1,4 @@
-"""The files that messages of OpenAI's clients name: uploads of the caller, read before."""
+"""The files that messages of OpenAI's clients name or contain: uploads of the caller."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from shared.domain.errors import BadRequest, NotFound
 from shared.domain.messages import FileReference, Message
 from shared.domain.request import ChatRequest
 from shared.protocols.exchange import Exchange
+from shared.protocols.openai.inline_files import store_files
 from shared.protocols.upload_form import find_uploads
-from shared.uploads.base import Upload
+from shared.uploads.base import Upload, Uploads
 
 MAX_FILES = 10  # different ones, of a question
 TOO_MANY = f"is one file too many: a question names {MAX_FILES} different ones at most"
 UNKNOWN = "there is no file {id!r:.100} of yours"
 NOT_READY = "the file {id!r:.100} is not processed yet: ask again when its status is processed"
-NOT_READABLE = "the file {id!r:.100} could not be read: {reason}"
+NOT_READABLE = "the file {name!r:.100} could not be read: {reason}"
 NOT_SEARCHED = "The files were left out: this model answers without documents."
 LEFT_OUT = "Files of earlier messages were left out: they are no longer there, or too many."
 
 
 async def resolve_files(exchange: Exchange, request: ChatRequest) -> ChatRequest:
-    """Return the request with the documents that its messages name, the newest message's first.
+    """Return the request with the documents that its messages have, the newest message's first.
 
     A file of a message before the last answer that cannot be used is left out, with a note. Raises
     BadRequest for others, Forbidden for a caller who owns no files, and what the store raises.
@@ -31,11 +32,10 @@ async def resolve_files(exchange: Exchange, request: ChatRequest) -> ChatRequest
         return request
     if request.grounding == "none":
         return replace(request, notes=(*request.notes, NOT_SEARCHED))
-    references, earlier = _split(request.messages)
+    messages = await exchange.wait_for(store_contents(exchange, request, request.messages))
+    references, earlier = _split(messages)
     uploads = await _get_uploads(exchange, (*references, *earlier))
-    named = {_find(uploads, each).sourcefile: each for each in references}
-    if len(named) > MAX_FILES:
-        raise BadRequest(TOO_MANY, field=list(named.values())[MAX_FILES].field)
+    named = [_find(uploads, each).sourcefile for each in references]
     found = [uploads[each.id] for each in earlier if each.id in uploads]
     before = (each.sourcefile for each in found if each.state == "ready")
     documents = tuple(dict.fromkeys((*named, *before)))
@@ -45,10 +45,39 @@ async def resolve_files(exchange: Exchange, request: ChatRequest) -> ChatRequest
         notes = (*notes, LEFT_OUT)
     return replace(
         request,
-        messages=tuple(_without_empty(request.messages)),
+        messages=tuple(_without_empty(messages)),
         documents=documents[:MAX_FILES],
         notes=notes,
     )
+
+
+async def store_contents(
+    exchange: Exchange, request: ChatRequest, messages: tuple[Message, ...]
+) -> tuple[Message, ...]:
+    """Return messages of a request with an id for each file that they contain. Raises ChatErrors.
+
+    The id is empty for a file of a message before the last answer that the caller has deleted.
+    """
+    if request.grounding == "none":
+        return messages
+    newest, earlier = _split(messages)
+    different = dict.fromkeys(replace(each, field="") for each in newest)
+    if len(different) > MAX_FILES:
+        raise BadRequest(TOO_MANY, field=newest[MAX_FILES].field)
+    contained = [each for each in (*newest, *earlier) if each.data]
+    if not contained:
+        return messages
+    _require_uploads(exchange, contained[0])
+    split = ([each for each in part if each.data] for part in (newest, earlier))
+    ids = await store_files(exchange, *split)
+    return tuple(
+        replace(message, files=tuple(_with_id(file, ids) for file in message.files))
+        for message in messages
+    )
+
+
+def _with_id(file: FileReference, ids: Mapping[FileReference, str]) -> FileReference:
+    return replace(file, id=ids.get(file, ""), data="") if file.data else file
 
 
 def _split(
@@ -66,11 +95,16 @@ async def _get_uploads(
     exchange: Exchange, references: Sequence[FileReference]
 ) -> Mapping[str, Upload]:
     """Return the caller's uploads of these ids, by id. Raises BadRequest without a store."""
-    try:
-        store, owner = find_uploads(exchange)
-    except NotFound as failure:
-        raise BadRequest(failure.message, field=references[0].field) from None
+    store, owner = _require_uploads(exchange, references[0])
     return await exchange.wait_for(store.get(owner, [each.id for each in references]))
+
+
+def _require_uploads(exchange: Exchange, file: FileReference) -> tuple[Uploads, str]:
+    """Return the store, and the id of the caller who owns uploads. Raises BadRequest, Forbidden."""
+    try:
+        return find_uploads(exchange)
+    except NotFound as failure:
+        raise BadRequest(failure.message, field=file.field) from None
 
 
 def _find(uploads: Mapping[str, Upload], reference: FileReference) -> Upload:
@@ -80,7 +114,8 @@ def _find(uploads: Mapping[str, Upload], reference: FileReference) -> Upload:
     if upload is None:
         raise BadRequest(UNKNOWN.format(id=id), field=field)
     if upload.state == "failed":
-        raise BadRequest(NOT_READABLE.format(id=id, reason=upload.reason), field=field)
+        name = reference.name or id
+        raise BadRequest(NOT_READABLE.format(name=name, reason=upload.reason), field=field)
     if upload.state != "ready":
         raise BadRequest(NOT_READY.format(id=id), field=field)
     return upload

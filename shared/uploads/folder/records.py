@@ -42,6 +42,7 @@ class Record(BaseModel):
     name: str
     size: int
     created: float
+    digest: str = ""
     replaces: bool = False
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
@@ -57,7 +58,7 @@ class FolderDraft:
         except (OSError, TooManyRequests):
             draft.remove()
             raise
-        self._size = 0
+        self._size, self._digest = 0, sha256()
 
     async def write(self, data: bytes) -> None:
         """Append bytes of the file. Raises TooLarge, Unavailable, Misconfigured."""
@@ -66,7 +67,11 @@ class FolderDraft:
             limit = self._limits.file_bytes / MEGABYTE
             raise TooLarge(TOO_LARGE.format(name=self._record.name, limit=limit))
         with _map_errors():
-            await asyncio.to_thread(self._file.write, data)
+            await asyncio.to_thread(self._write, data)
+
+    def _write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._digest.update(data)
 
     async def commit(self, replace: bool = False) -> Upload:
         """Store it, and queue it to be read.
@@ -82,8 +87,9 @@ class FolderDraft:
     def _commit(self, replace: bool) -> Upload:
         assert self._draft is not None
         self._file.close()
-        known = {"size": self._size, "created": time.time(), "replaces": replace}
-        self._draft.write_record(self._record.model_copy(update=known))
+        known = {"size": self._size, "created": time.time(), "digest": self._digest.hexdigest()}
+        record = self._record.model_copy(update={**known, "replaces": replace})
+        self._draft.write_record(record)
         folder = UploadFolder(self._owner / make_id())
         add_to_day(self._owner, utc_day(self._record.created))
         self._draft.path.rename(folder.path)  # atomic: it exists whole or not at all

@@ -15,7 +15,7 @@ from shared.http.call import EVENTS, Reply
 from shared.memory.base import Interaction
 from shared.protocols.exchange import READ, Exchange, Route, check_method
 from shared.protocols.handler import ChatProtocol, read_request, respond
-from shared.protocols.openai.input_files import resolve_files
+from shared.protocols.openai.input_files import resolve_files, store_contents
 from shared.protocols.openai.models import apply_task_model
 from shared.protocols.openai.response import headers
 from shared.protocols.openai.responses import operations, storage
@@ -83,6 +83,7 @@ async def _load(
     if state.previous is not None:
         previous, history = await storage.load_previous(exchange, state.previous)
     messages = await run_in_thread_if(len(items) > MANY_ITEMS, partial(_join, items, history))
+    messages = await store_contents(exchange, request, messages)
     request = replace(request, messages=(*request.messages, *history, *messages))
     if store is None or not state.store:
         return storage.with_id(request, exchange.call.id, False), None
