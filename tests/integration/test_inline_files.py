@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shared.http.auth import AccessPolicy
-from shared.protocols.openai.input_files import LEFT_OUT, MAX_FILES
+from shared.protocols.openai.input_files import LEFT_OUT, MAX_FILES, NOT_SEARCHED
+from shared.protocols.openai.models import TaskModelsConfig
 from tests.support.calls import ANNA, JSON, ask, call
 from tests.support.input_files import (
     CHAT,
@@ -116,6 +118,17 @@ def test_file_that_takes_long_is_found_by_the_next_attempt(tmp_path: Path, route
     assert first.headers["Retry-After"] == "5"
     assert "still being read" in first.json["error"]["message"]
     assert names(files) == ["animals.md"]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_model_without_a_search_stores_nothing(files: Files, route: str) -> None:
+    app = replace(files.app, configs=(TaskModelsConfig(True), *files.app.configs))
+    body = {**inline_body(route, ANIMALS), "model": "fake-no-search"}
+    answer = ask(call(route, body, ANNA), app)
+
+    assert answer.status == 200, answer.data
+    assert NOT_SEARCHED in answer.headers["x-chat-notice"]
+    assert names(files) == []
 
 
 @pytest.mark.parametrize("route", ROUTES)

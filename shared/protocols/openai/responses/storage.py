@@ -260,7 +260,7 @@ def _storable(message: Message) -> Mapping[str, Any]:
     """Return a message in the form of chat completions, without its images."""
     raw = message.raw or {}
     if message.files:
-        raw = {**raw, "files": [each.id for each in message.files if each.id]}
+        raw = {**raw, "files": [each.id for each in message.files]}
     return {**raw, "content": message.content} if message.images else raw
 
 
