@@ -29,13 +29,13 @@ async def store_files(
     takes long, and what the store raises.
     """
     uploads, owner = find_uploads(exchange)
-    contents = await asyncio.to_thread(_decode, (*newest, *earlier))
+    contents = await asyncio.to_thread(_read_all, (*newest, *earlier))
     stored = {(each.digest, each.name): each.id for each in await uploads.list(owner)}
     ids: dict[FileReference, str] = {}
-    for file, content in contents.items():
-        key = (sha256(content).hexdigest(), _clean_name(file))
+    for file, (digest, name, content) in contents.items():
+        key = (digest, name)
         if key not in stored and file in newest:
-            stored[key] = (await _store(uploads, owner, key[1], content)).id
+            stored[key] = (await _store(uploads, owner, name, content)).id
         if key in stored:
             ids[file] = stored[key]
     needed = [ids[file] for file in newest]
@@ -45,20 +45,17 @@ async def store_files(
     return ids
 
 
-def _decode(files: Iterable[FileReference]) -> dict[FileReference, bytes]:
-    """Return the content of each file. Raises BadRequest."""
-    contents = {}
-    for file in files:
-        try:
-            contents[file] = base64.b64decode(file.data, validate=True)
-        except (binascii.Error, ValueError):
-            raise BadRequest(NOT_BASE64, field=file.field) from None
-    return contents
+def _read_all(files: Iterable[FileReference]) -> Mapping[FileReference, tuple[str, str, bytes]]:
+    """Return the digest, the name and the content of each file. Raises BadRequest."""
+    return {file: _read(file) for file in files}
 
 
-def _clean_name(file: FileReference) -> str:
+def _read(file: FileReference) -> tuple[str, str, bytes]:
     try:
-        return clean_name(file.name)
+        content = base64.b64decode(file.data, validate=True)
+        return sha256(content).hexdigest(), clean_name(file.name), content
+    except (binascii.Error, ValueError):
+        raise BadRequest(NOT_BASE64, field=file.field) from None
     except BadRequest as error:
         raise BadRequest(error.message, field=file.field) from None
 
