@@ -106,7 +106,7 @@ def test_default_settings_load_no_sdk() -> None:
 
 @pytest.mark.part("uploads")
 def test_uploads_load_nothing_that_reads_documents(tmp_path: Path) -> None:
-    laptop = {"AZURE_FUNCTIONS_ENVIRONMENT": "Development", "UPLOADS_FOLDER": str(tmp_path)}
+    laptop = {"AZURE_FUNCTIONS_ENVIRONMENT": "Development", "UPLOADS_FOLDER": str(tmp_path / "new")}
     state = start_app(laptop | {"UPLOADS": "on"})
 
     assert state["problems"] == []

@@ -33,8 +33,9 @@ async def names(memory: Memory, owner: str) -> list[str]:
 
 def command(stores: Path, *arguments: str, **settings: str) -> int:
     """Run the command over the stores of a test, never over those of this folder's settings."""
-    none = {"MEMORY_FILE": "", "UPLOADS_FOLDER": str(stores / "uploads")}
-    return main(arguments, none | settings)
+    none = {"MEMORY_FILE": "", "AZURE_COSMOS_ENDPOINT": ""}
+    uploads = {"UPLOADS_FOLDER": str(stores / "uploads")}
+    return main(arguments, none | uploads | settings)
 
 
 @pytest.fixture
