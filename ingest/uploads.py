@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -65,6 +65,7 @@ class UploadIndexer:
     enricher: Enricher
     max_pages: int
     version: int = SPLITTER_VERSION
+    now: Callable[[], float] = time.time  # in seconds since 1970
     _indexed: dict[str, str] = field(default_factory=dict)  # fingerprints by name
 
     async def run(self) -> None:
@@ -86,7 +87,7 @@ class UploadIndexer:
         """Remove the numbers of uploads of other days."""
         for owner in list_owners(self.root):
             with suppress(OSError):
-                remove_other_days(owner, utc_day(time.time()))
+                remove_other_days(owner, utc_day(self.now()))
 
     async def _remove_deleted(self) -> bool:
         """Remove from the index, then from the disk, what is deleted. Returns whether any was."""

@@ -41,9 +41,12 @@ class UploadsFolder:
 
     def __init__(self, root: Path, limits: UploadLimits = LIMITS, max_pages: int = 100) -> None:
         self.root, self.max_pages, self.wakes, self.now = root, max_pages, 0, time.time()
-        self.store = FolderUploads(root, limits, self._wake, lambda: self.now)
+        self.store = FolderUploads(root, limits, self._wake, self._clock)
         self.passages = SqliteRetriever(root / INDEX)
         self.retriever = UploadsRetriever(SqliteRetriever(()), self.passages, self.store)
+
+    def _clock(self) -> float:
+        return self.now
 
     def _wake(self) -> None:
         self.wakes += 1
@@ -77,9 +80,10 @@ class UploadsFolder:
                 source = reader or FakePassageReader()
                 if isinstance(source, SandboxReader):
                     await stack.enter_async_context(source)
-                await UploadIndexer(
-                    self.root, source, writer(target), Enricher(), self.max_pages
-                ).run()
+                indexer = UploadIndexer(
+                    self.root, source, writer(target), Enricher(), self.max_pages, now=self._clock
+                )
+                await indexer.run()
 
         asyncio.run(go())
 

@@ -129,9 +129,14 @@ def list_owner(folder: Path) -> Iterator[UploadFolder]:
 
 def count_entries(owner: Path) -> int:
     """Return the number of an owner's uploads, deleted and incomplete ones too. Raises OSError."""
+    return sum(1 for _ in owner.iterdir())
+
+
+def has_uploads(owner: Path) -> bool:
+    """Whether an owner has uploads, maybe deleted ones. Raises OSError."""
     with suppress(FileNotFoundError):
-        return sum(1 for _ in owner.iterdir())
-    return 0
+        return any(is_upload_id(path.name) for path in owner.iterdir())
+    return False
 
 
 def utc_day(seconds: float) -> date:

@@ -22,6 +22,7 @@ from shared.uploads.folder.records import (
     count_day,
     count_drafts,
     count_entries,
+    has_uploads,
     list_drafts,
     list_owner,
     list_owners,
@@ -80,9 +81,7 @@ class FolderDraft:
         Unavailable, Misconfigured.
         """
         with _map_errors():
-            upload = await asyncio.to_thread(self._commit, replace)
-        self._wake()
-        return upload
+            return await asyncio.to_thread(self._commit, replace)
 
     def _commit(self, replace: bool) -> Upload:
         assert self._draft is not None
@@ -91,9 +90,10 @@ class FolderDraft:
         record = self._record.model_copy(update={**known, "replaces": replace})
         self._draft.write_record(record)
         folder = UploadFolder(self._owner / make_id())
-        add_to_day(self._owner, utc_day(self._record.created))
         self._draft.path.rename(folder.path)  # atomic: it exists whole or not at all
         self._draft = None
+        self._wake()
+        add_to_day(self._owner, utc_day(self._record.created))
         upload = folder.read()
         assert upload is not None
         return upload
@@ -138,7 +138,7 @@ class FolderUploads:
     async def has_any(self, owner: str) -> bool:
         """Whether an owner may have uploads. Raises Unavailable, Misconfigured."""
         with _map_errors():
-            return await asyncio.to_thread(count_entries, owner_folder(self._root, owner)) > 0
+            return await asyncio.to_thread(has_uploads, owner_folder(self._root, owner))
 
     async def get(self, owner: str, ids: Iterable[str]) -> Mapping[str, Upload]:
         """Return uploads of an owner by their ids. Raises Unavailable, Misconfigured."""

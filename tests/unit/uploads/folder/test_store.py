@@ -6,14 +6,20 @@ import asyncio
 import os
 import resource
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from shared.domain.errors import NotFound, TooLarge, TooManyRequests, Unavailable
 from shared.uploads.base import UploadLimits
-from shared.uploads.folder.records import count_day, list_drafts, make_draft, owner_folder
+from shared.uploads.folder.records import (
+    count_day,
+    list_drafts,
+    make_draft,
+    owner_folder,
+    utc_day,
+)
 from shared.uploads.folder.store import FolderDraft
 from tests.support.uploads import LIMITS, UploadsFolder
 
@@ -161,7 +167,7 @@ def test_files_of_one_form_do_not_exceed_the_limit_of_a_day(tmp_path: Path) -> N
 
 
 def test_numbers_of_other_days_are_removed(folder: UploadsFolder) -> None:
-    today = datetime.now(UTC).date()
+    today = utc_day(folder.now)
     owner = owner_folder(folder.root, "anna")
     folder.now -= 86_400
     folder.add("anna", "yesterday.md", "x")
