@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from multipart import MultipartSegment
 
@@ -12,6 +13,8 @@ from shared.domain.errors import BadRequest, ChatError, Forbidden, NotFound, Req
 from shared.http.form_stream import read_form
 from shared.protocols.exchange import Exchange
 from shared.uploads.base import Draft, Upload, Uploads, clean_name
+
+T = TypeVar("T")
 
 FILE_PART = "file"
 MAX_FIELD_BYTES = 1000  # of a field that is no file; the rest is read past
@@ -28,6 +31,8 @@ class UploadsConfig:
 
     uploads: Uploads | None = None
     wait_seconds: float = 20  # for the passages of an upload, before POST /upload answers
+    # Held while the files of a message are compared with the uploads, and stored.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 def find_uploads(exchange: Exchange) -> tuple[Uploads, str]:
@@ -61,6 +66,15 @@ async def wait_until_read(
         if now >= end or all(each.state in ("ready", "failed") for each in found):
             return list(found)
         await asyncio.sleep(POLL_SECONDS)
+
+
+async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Wait for the result of some work, which a cancellation of the caller does not cut."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    finally:
+        await asyncio.wait({task})
 
 
 def accept_fields(_fields: Mapping[str, str]) -> None:
@@ -97,11 +111,7 @@ class UploadForm:
             self.check(await self._read(exchange))
             if not self._drafts:
                 raise BadRequest(NO_FILE, field=FILE_PART)
-            commits = asyncio.ensure_future(self._commit())
-            try:
-                return await asyncio.shield(commits)
-            finally:
-                await asyncio.wait({commits})  # also after a cancellation: it is not cut
+            return await run_to_end(self._commit())
         finally:
             for draft in self._drafts:
                 await draft.discard()
@@ -125,9 +135,13 @@ class UploadForm:
             return None
         if len(self._drafts) == self.max_files:
             raise BadRequest(f"send {self.max_files} in a form", field=FILE_PART)
-        draft = await self.uploads.begin(self.owner, clean_name(part.filename))
-        self._drafts.append(draft)
-        return draft
+        name = clean_name(part.filename)
+
+        async def begin() -> Draft:
+            self._drafts.append(await self.uploads.begin(self.owner, name))
+            return self._drafts[-1]
+
+        return await run_to_end(begin())
 
     async def _commit(self) -> list[Upload]:
         """Store all drafts, or none of them if one cannot be stored. Raises ChatErrors."""

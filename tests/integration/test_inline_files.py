@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import encodebytes
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,7 @@ def test_base64_without_the_start_of_a_data_url_is_accepted(files: Files, route:
     body = inline_body(route, ANIMALS)
     part = body[KEYS[route]][0]["content"][0]
     part = part["file"] if route == CHAT else part
-    part["file_data"] = b64encode(TEXT.encode()).decode()
+    part["file_data"] = encodebytes(TEXT.encode()).decode()  # with line breaks
 
     assert ask(call(route, body, ANNA), files.app).status == 200
     assert SECTIONS[0] in files.prompt
@@ -78,6 +78,9 @@ def test_file_is_stored_once_in_a_conversation(files: Files, route: str) -> None
 @pytest.mark.parametrize("route", ROUTES)
 def test_deleted_file_of_an_earlier_message_is_not_stored_again(files: Files, route: str) -> None:
     body, key = inline_body(route, ANIMALS), KEYS[route]
+    ask(call(route, body, ANNA), files.app)
+    (upload,) = files.uploads.uploads_of("anna")
+    files.uploads.delete("anna", upload.id)
     more = [{"role": "assistant", "content": "Many."}, {"role": "user", "content": "And then?"}]
     body[key] = [*body[key], *more]
     answer = ask(call(route, body, ANNA), files.app)
@@ -105,6 +108,18 @@ def test_file_that_cannot_be_read_is_refused_with_the_reason(files: Files, route
     assert error["param"] == place(route, "file_data")
     assert error["message"].endswith("the file 'bad.md' could not be read: It is damaged.")
     assert files.model.calls == []
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_file_that_failed_is_read_again_when_it_is_sent_again(tmp_path: Path, route: str) -> None:
+    files = Files(tmp_path, reads=True)
+    files.uploads.max_pages = 1
+    first = ask(call(route, inline_body(route, ANIMALS), ANNA), files.app)
+    files.uploads.max_pages = 100
+    second = ask(call(route, inline_body(route, ANIMALS), ANNA), files.app)
+
+    assert (first.status, second.status) == (400, 200)
+    assert names(files) == ["animals.md"]
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -149,7 +164,8 @@ def test_too_many_files_are_refused_and_none_is_stored(files: Files, route: str)
         ({"file_data": "!!!!"}, "file_data"),
         ({"file_data": ""}, "file_id"),
         ({"filename": None}, "filename"),
-        ({"filename": "/"}, "file_data"),
+        ({"filename": "/"}, "filename"),
+        ({"file_data": "data:text/plain;base64,"}, "file_data"),
         ({"file_id": "upload-aaaaaaaaaaaaaaaa"}, "file_data"),
         ({"file_url": "https://example.com/a.pdf"}, "file_url"),
         ({"file_data": 1}, "file_data"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import openai
@@ -94,6 +95,21 @@ def test_chat_completion_contains_a_file(client: Any) -> None:
     for answer in (first, second):
         assert "quokka" in answer.choices[0].message.context["citations"][0]["content"]
     assert [file.filename for file in client.files.list()] == ["badge.md"]
+
+
+def test_file_of_requests_at_once_is_stored_once(client: Any) -> None:
+    file = {"filename": "badge.md", "file_data": BADGE_URL}
+    parts = [{"type": "file", "file": file}, {"type": "text", "text": "Summarize it."}]
+    messages = [{"role": "user", "content": parts}]
+    with ThreadPoolExecutor() as pool:
+        asked = [
+            pool.submit(client.chat.completions.create, model="demo", messages=messages)
+            for _ in range(4)
+        ]
+        answers = [each.result() for each in asked]
+
+    assert all("quokka" in str(each.choices[0].message.context) for each in answers)
+    assert len(list(client.files.list())) == 1
 
 
 def test_response_contains_a_file_and_the_next_one_has_it(client: Any) -> None:

@@ -17,7 +17,7 @@ from shared.bootstrap.uploads import make_uploads
 from shared.domain.errors import ClientDisconnected
 from shared.http.call import DISCONNECT_POLL_SECONDS
 from shared.protocols.exchange import App
-from shared.protocols.upload_form import UploadsConfig
+from shared.protocols.upload_form import UploadsConfig, run_to_end
 from shared.settings import SettingsError, read_settings
 from shared.uploads.folder.store import FolderDraft, FolderUploads
 from tests.support.calls import ANNA, JSON, ask, call, local_service
@@ -106,6 +106,26 @@ def test_form_is_stored_whole_or_not_at_all(laptop: App) -> None:
     assert answer.status == 429
     assert answer.json["error"].startswith("You have 3 uploads")
     assert list_names(laptop, JSON) == []
+
+
+def test_storing_is_not_cut_when_its_request_is_cancelled() -> None:
+    steps: list[str] = []
+
+    async def store() -> None:
+        steps.append("begun")
+        await asyncio.sleep(0.01)
+        steps.append("stored")
+
+    async def go() -> None:
+        request = asyncio.ensure_future(run_to_end(store()))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+
+    asyncio.run(go())
+    assert steps == ["begun", "stored"]
 
 
 def test_documents_of_a_day_are_limited(tmp_path: Path) -> None:

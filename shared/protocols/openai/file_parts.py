@@ -15,6 +15,7 @@ NO_ID = "is required, or file_data"
 NO_NAME = "is required with file_data: the end of the name says how the file is read"
 NOT_FETCHED = "is not fetched here: send the file as file_data, or store it, and name its file_id"
 NOT_BOTH = "is not read beside file_id: leave out one of them"
+EMPTY = "has no content"
 NOT_THE_USER = "is not read here: only a message of the user has files"
 
 
@@ -39,7 +40,10 @@ def parse_file(path: str, part: InputFile) -> Json:
         raise BadRequest(NOT_BOTH, field=f"{path}.file_data")
     if not part.filename:
         raise BadRequest(NO_NAME, field=f"{path}.filename")
-    data = part.file_data.partition(";base64,")[2] or part.file_data
+    start, separator, content = part.file_data.partition(";base64,")
+    data = content if separator else start
+    if not data:
+        raise BadRequest(EMPTY, field=f"{path}.file_data")
     reference = FileReference("", f"{path}.file_data", part.filename, data)
     return {"type": "file", "reference": reference}
 

@@ -6,12 +6,19 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 
-from shared.domain.errors import BadRequest, Unavailable
+from shared.domain.errors import BadRequest, NotFound, Unavailable
 from shared.domain.messages import FileReference
 from shared.protocols.exchange import Exchange
-from shared.protocols.upload_form import find_uploads, wait_end, wait_until_read
+from shared.protocols.upload_form import (
+    UploadsConfig,
+    find_uploads,
+    run_to_end,
+    wait_end,
+    wait_until_read,
+)
 from shared.uploads.base import Upload, Uploads, clean_name
 
 NOT_BASE64 = "must be the content of a file in base64, or a data URL of it"
@@ -24,20 +31,23 @@ async def store_files(
 ) -> Mapping[FileReference, str]:
     """Return the ids of uploads that have the content and the name of these files.
 
-    Those of the newest messages are stored where the caller has none, and are read; those of
-    earlier messages have no id then: the caller has deleted them. Raises Unavailable where reading
+    Those of the newest messages are stored where the caller has none, or one that could not be
+    read, and are read; those of earlier messages have no id then: the caller has deleted them.
+    Raises Unavailable where reading
     takes long, and what the store raises.
     """
     uploads, owner = find_uploads(exchange)
     contents = await asyncio.to_thread(_read_all, (*newest, *earlier))
-    stored = {(each.digest, each.name): each.id for each in await uploads.list(owner)}
     ids: dict[FileReference, str] = {}
-    for file, (digest, name, content) in contents.items():
-        key = (digest, name)
-        if key not in stored and file in newest:
-            stored[key] = (await _store(uploads, owner, name, content)).id
-        if key in stored:
-            ids[file] = stored[key]
+    async with exchange.app.config(UploadsConfig).lock:
+        stored = {(each.digest, each.name): each for each in await uploads.list(owner)}
+        for file, (digest, name, content) in contents.items():
+            upload = stored.get((digest, name))
+            if file in newest and (upload is None or upload.state == "failed"):
+                upload = await run_to_end(_store(uploads, owner, name, content, upload))
+                stored[digest, name] = upload
+            if upload is not None:
+                ids[file] = upload.id
     needed = [ids[file] for file in newest]
     for upload in await wait_until_read(uploads, owner, needed, wait_end(exchange)):
         if upload.state not in ("ready", "failed"):
@@ -52,15 +62,23 @@ def _read_all(files: Iterable[FileReference]) -> Mapping[FileReference, tuple[st
 
 def _read(file: FileReference) -> tuple[str, str, bytes]:
     try:
-        content = base64.b64decode(file.data, validate=True)
-        return sha256(content).hexdigest(), clean_name(file.name), content
+        content = base64.b64decode("".join(file.data.split()), validate=True)
     except (binascii.Error, ValueError):
         raise BadRequest(NOT_BASE64, field=file.field) from None
+    try:
+        return sha256(content).hexdigest(), clean_name(file.name), content
     except BadRequest as error:
-        raise BadRequest(error.message, field=file.field) from None
+        place = file.field.removesuffix("file_data") + "filename"
+        raise BadRequest(error.message, field=place) from None
 
 
-async def _store(uploads: Uploads, owner: str, name: str, content: bytes) -> Upload:
+async def _store(
+    uploads: Uploads, owner: str, name: str, content: bytes, failed: Upload | None
+) -> Upload:
+    """Store a file, in place of one that has failed."""
+    if failed is not None:
+        with suppress(NotFound):  # the user deletes it at the same time
+            await uploads.delete(owner, failed.id)
     draft = await uploads.begin(owner, name)
     try:
         await draft.write(content)
