@@ -23,7 +23,6 @@ from shared.uploads.folder.records import (
     count_drafts,
     count_entries,
     has_uploads,
-    list_drafts,
     list_owner,
     list_owners,
     make_draft,
@@ -194,7 +193,7 @@ def check_number(owner: Path, limit: int) -> None:
     """
     if count_entries(owner) <= limit:  # as a rule; what follows looks into each
         return
-    folders, drafts = list(list_owner(owner)), len(list_drafts(owner))
+    folders, drafts = list(list_owner(owner)), count_drafts(owner)
     kept = sum(not folder.is_deleted for folder in folders)
     if kept + drafts > limit:
         raise TooManyRequests(TOO_MANY.format(limit=limit))
