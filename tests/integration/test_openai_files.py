@@ -15,6 +15,11 @@ from tests.support.servers import HOSTS, Server, run_server
 
 BADGE = b"# Badges\n\nThe animal on the secret badge is the quokka."
 BADGE_URL = f"data:text/markdown;base64,{b64encode(BADGE).decode()}"
+RESPONSE: Any = {  # the options of a response that tells its sources
+    "model": "demo",
+    "tools": [{"type": "file_search", "vector_store_ids": ["documents"]}],
+    "include": ["file_search_call.results"],
+}
 QUESTION: Any = [{"role": "user", "content": "Which animal is on the secret badge?"}]
 
 
@@ -113,17 +118,12 @@ def test_file_of_requests_at_once_is_stored_once(client: Any) -> None:
 
 
 def test_response_contains_a_file_and_the_next_one_has_it(client: Any) -> None:
-    options: Any = {
-        "model": "demo",
-        "tools": [{"type": "file_search", "vector_store_ids": ["documents"]}],
-        "include": ["file_search_call.results"],
-    }
     parts = [
         {"type": "input_file", "filename": "badge.md", "file_data": BADGE_URL},
         {"type": "input_text", "text": "Summarize it."},
     ]
-    first = client.responses.create(input=[{"role": "user", "content": parts}], **options)
-    second = client.responses.create(input="And then?", previous_response_id=first.id, **options)
+    first = client.responses.create(input=[{"role": "user", "content": parts}], **RESPONSE)
+    second = client.responses.create(input="And then?", previous_response_id=first.id, **RESPONSE)
 
     for response in (first, second):
         assert "quokka" in response.output[0].results[0].text
@@ -131,16 +131,11 @@ def test_response_contains_a_file_and_the_next_one_has_it(client: Any) -> None:
 
 def test_response_names_a_file_and_the_next_one_has_it(client: Any) -> None:
     id = create_processed(client)
-    options: Any = {
-        "model": "demo",
-        "tools": [{"type": "file_search", "vector_store_ids": ["documents"]}],
-        "include": ["file_search_call.results"],
-    }
     parts = [{"type": "input_file", "file_id": id}, {"type": "input_text", "text": "Summarize it."}]
-    first = client.responses.create(input=[{"role": "user", "content": parts}], **options)
-    second = client.responses.create(input="And then?", previous_response_id=first.id, **options)
+    first = client.responses.create(input=[{"role": "user", "content": parts}], **RESPONSE)
+    second = client.responses.create(input="And then?", previous_response_id=first.id, **RESPONSE)
     client.files.delete(id)
-    third = client.responses.create(input="And then?", previous_response_id=second.id, **options)
+    third = client.responses.create(input="And then?", previous_response_id=second.id, **RESPONSE)
 
     for response in (first, second):
         assert "quokka" in response.output[0].results[0].text
