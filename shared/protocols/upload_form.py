@@ -63,7 +63,7 @@ async def wait_until_read(
     while True:
         found = (await uploads.get(owner, ids)).values()
         now = asyncio.get_running_loop().time()
-        if now >= end or all(each.state in ("ready", "failed") for each in found):
+        if now >= end or all(each.is_finished for each in found):
             return list(found)
         await asyncio.sleep(POLL_SECONDS)
 

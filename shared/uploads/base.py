@@ -43,6 +43,11 @@ class Upload:
     reason: str = ""  # why it failed: a sentence
 
     @property
+    def is_finished(self) -> bool:
+        """Whether reading it has ended, well or not."""
+        return self.state in ("ready", "failed")
+
+    @property
     def order(self) -> tuple[float, str]:
         """The key by which uploads are sorted, the oldest first."""
         return self.created, self.id

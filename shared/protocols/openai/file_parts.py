@@ -40,8 +40,7 @@ def parse_file(path: str, part: InputFile) -> Json:
         raise BadRequest(NOT_BOTH, field=f"{path}.file_data")
     if not part.filename:
         raise BadRequest(NO_NAME, field=f"{path}.filename")
-    start, separator, content = part.file_data.partition(";base64,")
-    data = content if separator else start
+    data = part.file_data.rpartition(";base64,")[2]
     if not data:
         raise BadRequest(EMPTY, field=f"{path}.file_data")
     reference = FileReference("", f"{path}.file_data", part.filename, data)

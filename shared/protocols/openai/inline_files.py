@@ -12,13 +12,7 @@ from hashlib import sha256
 from shared.domain.errors import BadRequest, NotFound, Unavailable
 from shared.domain.messages import FileReference
 from shared.protocols.exchange import Exchange
-from shared.protocols.upload_form import (
-    UploadsConfig,
-    find_uploads,
-    run_to_end,
-    wait_end,
-    wait_until_read,
-)
+from shared.protocols.upload_form import UploadsConfig, run_to_end, wait_end, wait_until_read
 from shared.uploads.base import Upload, Uploads, clean_name
 
 NOT_BASE64 = "must be the content of a file in base64, or a data URL of it"
@@ -27,16 +21,18 @@ RETRY_SECONDS = 5.0
 
 
 async def store_files(
-    exchange: Exchange, newest: Sequence[FileReference], earlier: Sequence[FileReference]
+    exchange: Exchange,
+    uploads: Uploads,
+    owner: str,
+    newest: Sequence[FileReference],
+    earlier: Sequence[FileReference],
 ) -> Mapping[FileReference, str]:
     """Return the ids of uploads that have the content and the name of these files.
 
-    Those of the newest messages are stored where the caller has none, or one that could not be
-    read, and are read; those of earlier messages have no id then: the caller has deleted them.
-    Raises Unavailable where reading
-    takes long, and what the store raises.
+    Those of the newest messages are stored where the owner has none, or one that could not be
+    read, and are read; those of earlier messages have no id then: the owner has deleted them.
+    Raises Unavailable where reading takes long, and what the store raises.
     """
-    uploads, owner = find_uploads(exchange)
     contents = await asyncio.to_thread(_read_all, (*newest, *earlier))
     ids: dict[FileReference, str] = {}
     async with exchange.app.config(UploadsConfig).lock:
@@ -49,9 +45,9 @@ async def store_files(
             if upload is not None:
                 ids[file] = upload.id
     needed = [ids[file] for file in newest]
-    for upload in await wait_until_read(uploads, owner, needed, wait_end(exchange)):
-        if upload.state not in ("ready", "failed"):
-            raise Unavailable(STILL_READ, retry_after=RETRY_SECONDS)
+    found = await wait_until_read(uploads, owner, needed, wait_end(exchange))
+    if not all(each.is_finished for each in found):
+        raise Unavailable(STILL_READ, retry_after=RETRY_SECONDS)
     return ids
 
 

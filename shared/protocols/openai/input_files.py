@@ -67,9 +67,9 @@ async def store_contents(
     contained = [each for each in (*newest, *earlier) if each.data]
     if not contained:
         return messages
-    _require_uploads(exchange, contained[0])
+    uploads, owner = _require_uploads(exchange, contained[0])
     split = ([each for each in part if each.data] for part in (newest, earlier))
-    ids = await store_files(exchange, *split)
+    ids = await store_files(exchange, uploads, owner, *split)
     return tuple(
         replace(message, files=tuple(_with_id(file, ids) for file in message.files))
         for message in messages
