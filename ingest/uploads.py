@@ -33,15 +33,14 @@ from shared.settings import MIB, Settings
 from shared.uploads.base import CATEGORY, Upload
 from shared.uploads.folder.records import (
     INDEX,
-    Result,
     UploadFolder,
     list_drafts,
     list_folders,
     list_owner,
     list_owners,
     remove_other_days,
-    utc_day,
 )
+from shared.uploads.records import Result, utc_day
 
 log = logging.getLogger("uploads")
 

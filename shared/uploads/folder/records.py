@@ -7,20 +7,19 @@ deletion, and the reading process the result.
 
 from __future__ import annotations
 
-import re
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from datetime import date
+from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
-from shared.uploads.base import State, Upload, is_upload_id
+from shared.uploads.base import Upload, is_upload_id
+from shared.uploads.records import Record, Result, content_name, make_upload, owner_key
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -28,32 +27,8 @@ INDEX = "index.db"  # the index of all uploads, beside the owners' folders
 PRIVATE = 0o700  # of a folder: nobody else on the machine reads the documents
 
 _RECORD, _RESULT, _DELETED = "record.json", "result.json", "deleted"
-_SUFFIX = re.compile(r"\.[a-z0-9]{1,10}")
 _DAY = ".day-"  # the start of the name of a file that has a byte for each upload of a day
 _DRAFT = ".draft-"  # the start of the name of an incomplete upload's folder
-
-
-class Record(BaseModel):
-    """What is known of an upload when it is stored: fields of `Upload`."""
-
-    model_config = ConfigDict(frozen=True)
-
-    owner: str
-    name: str
-    size: int
-    created: float
-    digest: str = ""
-    replaces: bool = False
-
-
-class Result(BaseModel):
-    """What became of an upload."""
-
-    model_config = ConfigDict(frozen=True)
-
-    state: State = "queued"
-    reason: str = ""
-    attempts: int = 0  # to read it
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +60,14 @@ class UploadFolder:
 
     def content(self, name: str) -> Path:
         """The path of the file; its suffix is that of the name, by which readers are chosen."""
-        suffix = PurePosixPath(name).suffix.lower()
-        return self.path / f"content{suffix if _SUFFIX.fullmatch(suffix) else ''}"
+        return self.path / content_name(name)
 
     def read(self) -> Upload | None:
         """Return the upload, None if it is deleted or incomplete. Raises OSError."""
         record = _read(self.path / _RECORD, Record)
         if record is None or self.is_deleted:
             return None
-        result = self.read_result()
-        return Upload(self.id, **dict(record), state=result.state, reason=result.reason)
+        return make_upload(self.id, record, self.read_result())
 
     def read_result(self) -> Result:
         """Return what became of it. Raises OSError."""
@@ -139,11 +112,6 @@ def has_uploads(owner: Path) -> bool:
     return False
 
 
-def utc_day(seconds: float) -> date:
-    """Return the day of a time since 1970."""
-    return datetime.fromtimestamp(seconds, UTC).date()
-
-
 def count_drafts(owner: Path) -> int:
     """Return the number of an owner's incomplete uploads. Raises OSError."""
     return sum(path.name.startswith(_DRAFT) for path in owner.iterdir())
@@ -176,7 +144,7 @@ def list_drafts(owner: Path) -> list[Path]:
 
 def owner_folder(root: Path, owner: str) -> Path:
     """The folder of an owner's uploads. Its name is no oid."""
-    return root / sha256(owner.encode()).hexdigest()[:32]
+    return root / owner_key(owner)
 
 
 def make_draft(folder: Path) -> UploadFolder:

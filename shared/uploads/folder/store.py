@@ -11,12 +11,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
-from shared.domain.errors import Misconfigured, NotFound, TooLarge, TooManyRequests, Unavailable
+from shared.domain.errors import Misconfigured, NotFound, TooManyRequests, Unavailable
 from shared.files.base import File
 from shared.files.folder import FolderFiles
 from shared.uploads.base import NO_UPLOAD, Upload, UploadLimits, is_upload_id, make_id
 from shared.uploads.folder.records import (
-    Record,
     UploadFolder,
     add_to_day,
     count_day,
@@ -27,18 +26,9 @@ from shared.uploads.folder.records import (
     list_owners,
     make_draft,
     owner_folder,
-    utc_day,
 )
-
-MEGABYTE = 2**20
-DAY_SECONDS = 86_400
-TOO_LARGE = "{name} is larger than {limit:g} MB, the limit of a file."
-NOT_REMOVED = "The uploads that you have deleted are still being removed. Try again in a minute."
-TOO_MANY_TODAY = (
-    "These are more than the {limit} documents that one person may upload in a day, which ends at "
-    "midnight UTC."
-)
-TOO_MANY = "You have {limit} uploads, as many as one person may have. Delete one first."
+from shared.uploads.limits import check_day, check_number, check_size
+from shared.uploads.records import Record, utc_day
 
 
 class FolderDraft:
@@ -52,8 +42,7 @@ class FolderDraft:
         draft = make_draft(owner)
         self._draft: UploadFolder | None = draft
         try:
-            check_number(owner, limits.files)
-            check_day(owner, limits.files_per_day, record.created)
+            check_owner(owner, limits, record.created)
             self._file: BinaryIO = draft.content(record.name).open("xb")
         except (OSError, TooManyRequests):
             draft.remove()
@@ -63,9 +52,7 @@ class FolderDraft:
     async def write(self, data: bytes) -> None:
         """Append bytes of the file. Raises TooLarge, Unavailable, Misconfigured."""
         self._size += len(data)
-        if self._size > self._limits.file_bytes:
-            limit = self._limits.file_bytes / MEGABYTE
-            raise TooLarge(TOO_LARGE.format(name=self._record.name, limit=limit))
+        check_size(self._record.name, self._size, self._limits)
         with _map_errors():
             await asyncio.to_thread(self._write, data)
 
@@ -185,30 +172,17 @@ class FolderUploads:
         raise NotFound(NO_UPLOAD)
 
 
-def check_number(owner: Path, limit: int) -> None:
-    """Raise TooManyRequests if an owner's folder has too many uploads.
-
-    Those that are being written count. Deleted ones take room until they are removed: there may be
-    as many of them.
-    """
-    if count_entries(owner) <= limit:  # as a rule; what follows looks into each
-        return
-    folders, drafts = list(list_owner(owner)), count_drafts(owner)
-    kept = sum(not folder.is_deleted for folder in folders)
-    if kept + drafts > limit:
-        raise TooManyRequests(TOO_MANY.format(limit=limit))
-    if len(folders) + drafts > 2 * limit:
-        raise TooManyRequests(NOT_REMOVED)
-
-
-def check_day(owner: Path, limit: int, now: float) -> None:
-    """Raise TooManyRequests if an owner has made too many uploads on the day of a time.
+def check_owner(owner: Path, limits: UploadLimits, now: float) -> None:
+    """Raise TooManyRequests if an owner's folder has too many uploads, or too many of today.
 
     Those that are being written count.
     """
-    if count_day(owner, utc_day(now)) + count_drafts(owner) > limit:
-        until_midnight = DAY_SECONDS - now % DAY_SECONDS
-        raise TooManyRequests(TOO_MANY_TODAY.format(limit=limit), retry_after=until_midnight)
+    drafts = count_drafts(owner)
+    if count_entries(owner) > limits.files:  # as a rule it is not; this looks into each
+        folders = list(list_owner(owner))
+        kept = sum(not folder.is_deleted for folder in folders)
+        check_number(kept + drafts, len(folders) + drafts, limits)
+    check_day(count_day(owner, utc_day(now)) + drafts, limits, now)
 
 
 def _read(folders: Iterable[UploadFolder], owner: str) -> tuple[Upload, ...]:

@@ -18,9 +18,9 @@ from shared.uploads.folder.records import (
     list_drafts,
     make_draft,
     owner_folder,
-    utc_day,
 )
 from shared.uploads.folder.store import FolderDraft
+from shared.uploads.records import utc_day
 from tests.support.uploads import LIMITS, UploadsFolder
 
 

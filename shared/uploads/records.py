@@ -1,0 +1,62 @@
+"""The records of an upload, and the names by which each store keeps it.
+
+Each record has one writer, so that none overwrites what another has changed: the app writes the
+record of a new upload and the mark of its deletion, and what reads uploads writes the result.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+from pydantic import BaseModel, ConfigDict
+
+from shared.uploads.base import State, Upload
+
+_SUFFIX = re.compile(r"\.[a-z0-9]{1,10}")
+
+
+class Record(BaseModel):
+    """What is known of an upload when it is stored: fields of `Upload`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    owner: str
+    name: str
+    size: int
+    created: float
+    digest: str = ""
+    replaces: bool = False
+
+
+class Result(BaseModel):
+    """What became of an upload."""
+
+    model_config = ConfigDict(frozen=True)
+
+    state: State = "queued"
+    reason: str = ""
+    attempts: int = 0  # to read it
+
+
+def make_upload(id: str, record: Record, result: Result) -> Upload:
+    """Return the upload that has these records."""
+    return Upload(id, **dict(record), state=result.state, reason=result.reason)
+
+
+def content_name(name: str) -> str:
+    """The name of the file in a store: with the suffix of its own, by which readers are chosen."""
+    suffix = PurePosixPath(name).suffix.lower()
+    return f"content{suffix if _SUFFIX.fullmatch(suffix) else ''}"
+
+
+def owner_key(owner: str) -> str:
+    """The name of what an owner has in a store, which is no oid."""
+    return sha256(owner.encode()).hexdigest()[:32]
+
+
+def utc_day(seconds: float) -> date:
+    """Return the day of a time since 1970."""
+    return datetime.fromtimestamp(seconds, UTC).date()
