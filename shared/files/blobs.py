@@ -62,7 +62,11 @@ class BlobFiles:
 
     async def open(self, name: str) -> File:
         """Open the file of that name. Raises NotFound and other ChatErrors."""
-        blob = self.container.get_blob_client(FILES_PREFIX + name)
+        return await self.open_blob(FILES_PREFIX + name)
+
+    async def open_blob(self, name: str) -> File:
+        """Open a blob by its whole name. Raises NotFound and other ChatErrors."""
+        blob = self.container.get_blob_client(name)
         async with self._request():
             properties = await blob.get_blob_properties()
             size, etag = properties.size, properties.etag

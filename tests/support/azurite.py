@@ -1,4 +1,4 @@
-"""Runs Azurite, a local Azure Blob storage from npm, over TLS with bearer tokens."""
+"""Runs Azurite, a local Azure Storage from npm, over TLS with bearer tokens."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from tests.support.servers import TIMEOUT, free_port, stop_server
 from tests.support.upstream import Server, run_upstream
 
 CLIENTS = Path(__file__).parent.parent / "clients"
-MAIN = CLIENTS / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+SERVERS = CLIENTS / "node_modules" / "azurite" / "dist" / "src"
 NOT_INSTALLED = "no Azurite in tests/clients: run `npm ci` there (needs Node.js 20 or later)"
 EXPIRES = 4070908800  # the year 2099
 
 needs_azurite = pytest.mark.skipif(
-    shutil.which("node") is None or not MAIN.is_file(), reason=NOT_INSTALLED
+    shutil.which("node") is None or not (SERVERS / "blob" / "main.js").is_file(),
+    reason=NOT_INSTALLED,
 )
 
 
@@ -91,15 +92,29 @@ def make_home(folder: Path) -> AzuriteHome:
 
 @contextmanager
 def azurite(home: AzuriteHome) -> Iterator[str]:
-    """Run Azurite until the block ends. Yields the address of its account."""
+    """Run Azurite's blobs until the block ends. Yields the address of the account."""
+    with _run(home, "blob") as url:
+        yield url
+
+
+@contextmanager
+def azurite_queues(home: AzuriteHome) -> Iterator[str]:
+    """Run Azurite's queues until the block ends. Yields the address of the account."""
+    with _run(home, "queue") as url:
+        yield url
+
+
+@contextmanager
+def _run(home: AzuriteHome, service: str) -> Iterator[str]:
+    """Run the server of a service until the block ends."""
     port = free_port()
-    how = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--oauth", "basic"]
+    how = [f"--{service}Host", "127.0.0.1", f"--{service}Port", str(port), "--oauth", "basic"]
     tls = ["--cert", str(home.folder / "cert.pem"), "--key", str(home.folder / "key.pem")]
     quiet = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
-    log_file = home.folder / "azurite.log"
+    log_file = home.folder / f"azurite-{service}-{port}.log"
     with log_file.open("wb") as log:
         process = subprocess.Popen(
-            ["node", str(MAIN), *how, *tls, *quiet],
+            ["node", str(SERVERS / service / "main.js"), *how, *tls, *quiet],
             cwd=home.folder,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -301,9 +301,11 @@ async def listen(
 
 
 def parse_body(headers: Mapping[str, str], body: bytes) -> Any:
-    """The JSON of a body, or the fields of a form."""
+    """The JSON of a body, the fields of a form, or the bytes of what goes to a storage account."""
     if headers.get("content-type") == "application/x-www-form-urlencoded":
         return dict(parse_qsl(body.decode(), strict_parsing=True))
+    if headers.get("content-type") in ("application/xml", "application/octet-stream"):
+        return body
     return json.loads(body) if body else None
 
 

@@ -1,0 +1,1 @@
+"""Keeps uploads in a container of Azure Blob storage."""

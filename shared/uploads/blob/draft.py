@@ -1,0 +1,94 @@
+"""Writes an upload to a container, in blocks."""
+
+from __future__ import annotations
+
+import base64
+import time
+from contextlib import suppress
+from hashlib import sha256
+
+from azure.core import MatchConditions
+from azure.storage.blob import BlobBlock
+
+from shared.domain.errors import ChatError
+from shared.uploads.base import Upload, UploadLimits, make_id
+from shared.uploads.blob.layout import (
+    IDS,
+    OWNER_KEY,
+    RECORD_KEY,
+    day_name,
+    encode,
+    upload_path,
+)
+from shared.uploads.blob.requests import UploadsContainer
+from shared.uploads.limits import check_size
+from shared.uploads.records import Record, Result, content_name, make_upload, owner_key, utc_day
+
+BLOCK_BYTES = 1024 * 1024  # of memory for an upload
+
+
+class BlobDraft:
+    """An upload that is being written. Its blob exists only when its blocks are committed."""
+
+    def __init__(
+        self, container: UploadsContainer, record: Record, limits: UploadLimits, mark: str
+    ) -> None:
+        """`mark` is the blob that counts the draft: it is deleted at the end."""
+        self._container, self._record, self._limits, self._mark = container, record, limits, mark
+        self._id = make_id()
+        self._path = upload_path(record.owner, self._id)
+        self._blob = container.blob(f"{self._path}/{content_name(record.name)}")
+        self._buffer, self._blocks = bytearray(), list[BlobBlock]()
+        self._size, self._digest = 0, sha256()
+        self._may_exist = False  # a commit was begun, whose outcome is not known
+
+    async def write(self, data: bytes) -> None:
+        """Append bytes of the file. Raises TooLarge, Unavailable, Misconfigured."""
+        self._size += len(data)
+        check_size(self._record.name, self._size, self._limits)
+        self._digest.update(data)
+        self._buffer += data
+        while len(self._buffer) >= BLOCK_BYTES:
+            await self._stage(BLOCK_BYTES)
+
+    async def _stage(self, size: int) -> None:
+        """Send the first bytes of the buffer as a block."""
+        id = base64.b64encode(f"{len(self._blocks):08}".encode()).decode("ascii")
+        block = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        async with self._container.request():
+            await self._blob.stage_block(id, block, len(block))
+        self._blocks.append(BlobBlock(id))
+
+    async def commit(self, replace: bool = False) -> Upload:
+        """Store it. With `replace`, it replaces earlier ones of the same name when it is ready.
+
+        Raises Unavailable, Misconfigured.
+        """
+        if self._buffer:
+            await self._stage(len(self._buffer))
+        known = {"size": self._size, "created": time.time(), "digest": self._digest.hexdigest()}
+        record = self._record.model_copy(update={**known, "replaces": replace})
+        owner = owner_key(record.owner)
+        await self._container.put(IDS + self._id, {OWNER_KEY: owner})
+        await self._container.append(day_name(owner, utc_day(self._record.created)))
+        self._may_exist = True
+        async with self._container.request():
+            await self._blob.commit_block_list(
+                self._blocks,
+                metadata={RECORD_KEY: encode(record)},
+                match_condition=MatchConditions.IfMissing,
+            )
+        self._may_exist = False
+        await self.discard()
+        return make_upload(self._id, record, Result())
+
+    async def discard(self) -> None:
+        """Delete what is written. Without effect after `commit`."""
+        may_exist, self._may_exist = self._may_exist, False
+        mark, self._mark = self._mark, ""
+        with suppress(ChatError):  # the mark counts for some minutes more
+            if may_exist:  # the answer to a commit was lost: nobody shall find the upload
+                await self._container.mark_deleted(self._path)
+            if mark:
+                await self._container.delete(mark)
