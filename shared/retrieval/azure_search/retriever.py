@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shared.domain.errors import ChatError, Misconfigured, Unsupported
+from shared.domain.errors import Misconfigured, Unsupported
 from shared.domain.events import Source
 from shared.domain.overrides import UNSET, Overrides
 from shared.domain.request import User
@@ -20,6 +20,7 @@ from shared.retrieval.azure_search.client import (
     SearchIndex,
     blame_filter,
 )
+from shared.retrieval.azure_search.images import FetchImage, Images
 from shared.retrieval.azure_search.index_fields import (
     ALTERNATIVE_CHUNK_FIELDS,
     PAGE_SIZE,
@@ -34,7 +35,6 @@ from shared.retrieval.azure_search.index_fields import (
 from shared.retrieval.azure_search.permissions import FilterPermissions, Permissions, bind
 from shared.retrieval.base import (
     EMPTY_INDEX,
-    MAX_IMAGES,
     WHOLE_FILE,
     Embed,
     FilePart,
@@ -44,9 +44,6 @@ from shared.retrieval.base import (
     distinct,
     split_by_score,
 )
-
-FetchImage = Callable[[str], Awaitable[str | None]]
-"""Returns the data URL of an image by its key in the index; None if there is none."""
 
 log = logging.getLogger("chat")
 
@@ -150,10 +147,12 @@ class AzureSearchRetriever:
         results = tuple(distinct(visible))
         partial = report.reranked and any(source.reranker_score is None for source in results)
         included, excluded = split_by_score(results, overrides, report.reranked)
-        sources, image_notes = await self._attach_images(included, hits, overrides)
-        ranking_notes = (PARTIAL_RANKING_NOTE,) if partial else ()
-        notes = (*report.notes(overrides), *ranking_notes, *image_notes)
-        return SearchResult(sources, report.props(overrides), notes, excluded)
+        notes = [*report.notes(overrides), *((PARTIAL_RANKING_NOTE,) if partial else ())]
+        if self.fetch_image is not None and overrides.includes_images:
+            images = Images(self.fetch_image, self.seconds)
+            included, image_notes = await images.attach(included, hits, self.fields)
+            notes += image_notes
+        return SearchResult(included, report.props(overrides), tuple(notes), excluded)
 
     @property
     def _has_images(self) -> bool:
@@ -231,34 +230,6 @@ class AzureSearchRetriever:
         condition = build_filter(self.filter_fields, user, overrides)
         index = await self._open_index(user)
         return await index.values(self.fields.category, condition, limit, self.seconds)
-
-    async def _attach_images(
-        self, sources: tuple[Source, ...], hits: Sequence[Mapping[str, Any]], overrides: Overrides
-    ) -> tuple[tuple[Source, ...], tuple[str, ...]]:
-        """Return the sources with their images, and a note if any are missing.
-
-        An image that cannot be fetched is left out: the text of its passage describes it.
-        """
-        if self.fetch_image is None or not overrides.includes_images:
-            return sources, ()
-        names = self.fields
-        keys = {str(hit[names.id]): str(hit[names.image]) for hit in hits if hit.get(names.image)}
-        ids = [source.id for source in sources if source.id in keys][:MAX_IMAGES]
-        fetches = (self._fetch_or_none(self.fetch_image, keys[id]) for id in ids)
-        images = dict(zip(ids, await asyncio.gather(*fetches), strict=True))
-        missing = list(images.values()).count(None)
-        note = f"use_gpt4v: {missing} of {len(ids)} images could not be fetched; text was used."
-        return (
-            tuple(replace(source, image=images.get(source.id)) for source in sources),
-            (note,) if missing else (),
-        )
-
-    async def _fetch_or_none(self, fetch_image: FetchImage, key: str) -> str | None:
-        try:
-            async with asyncio.timeout(self.seconds):
-                return await fetch_image(key)
-        except (ChatError, TimeoutError):
-            return None
 
     def _retrieval_mode(self, overrides: Overrides) -> str:
         if not self.fields.embedding or (not self.vectorizer and self.embed is None):
