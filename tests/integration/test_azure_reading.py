@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,30 +9,11 @@ import pytest
 from shared.domain import errors
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
-from shared.retrieval.azure_search.client import make_index
-from shared.retrieval.azure_search.index_fields import IndexFields
 from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 from shared.retrieval.base import MAX_IMAGES
-from tests.support.fake_search import FakeSearch, document
+from tests.support.azure_search import run_with_index
+from tests.support.fake_search import document
 from tests.support.search_app import DOCS, READERS, SELECT, USERS
-from tests.support.search_writer import FakeCredential, run_transport, tls_contexts
-from tests.support.upstream import run_upstream
-
-
-def run_with_index(
-    docs: Sequence[Mapping[str, Any]], work: Callable[[AzureSearchRetriever], Any], **options: Any
-) -> Any:
-    """The result of `work` with an index of these documents, and the bodies of the requests."""
-
-    async def run() -> Any:
-        async with run_transport() as transport:
-            index = make_index(search.url, "docs", FakeCredential(), transport=transport)
-            return await work(AzureSearchRetriever(index, IndexFields(), 2, **options))
-
-    with run_upstream(FakeSearch(docs=docs), tls_contexts()[0]) as search:
-        result = asyncio.run(run())
-    return result, [request.body for request in search.requests]
-
 
 BOTH = Overrides(top=50, use_oid_security_filter=True, use_groups_security_filter=True)
 

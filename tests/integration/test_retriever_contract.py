@@ -14,7 +14,7 @@ import pytest
 from ingest.targets.index_writer import Document
 from ingest.targets.sqlite.writer import SqliteIndexWriter
 from shared.domain.errors import Unsupported
-from shared.domain.events import Source
+from shared.domain.events import Source, encode_path
 from shared.domain.overrides import UNSET, Overrides
 from shared.domain.request import User
 from shared.retrieval.base import FilePart, Retriever, SearchResult
@@ -185,6 +185,72 @@ def test_any_name_is_found_as_its_citation_encodes_it(
     stored = replace(passage(name, 0, "1"), id="right")
     with make([*others, stored], tmp_path) as run:
         assert ids(run(read(name))) == ["right"]
+
+
+def search_documents(*names: str, user: User = NOBODY, overrides: Overrides = BOTH) -> Work:
+    encoded, limited = [*map(encode_path, names)], overrides.model_copy(update={"top": 50})
+
+    async def search(index: Any) -> list[str]:
+        result = await index.search_documents(user, "part", encoded, limited)
+        return sorted(ids(result.sources))
+
+    return search
+
+
+@pytest.fixture(params=[*EMBEDDED, AZURE])
+def make_searched(request: pytest.FixtureRequest) -> MakeIndex:
+    return INDEXES[request.param]
+
+
+@pytest.mark.part("uploads")
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("enabled", [{}, *({name: True} for name in FILTERS), FILTERS])
+def test_search_within_documents_has_the_rule_of_any_search(
+    make_searched: MakeIndex, user: User, enabled: Mapping[str, Any], tmp_path: Path
+) -> None:
+    overrides = Overrides(**enabled)
+    others = [passage("other.md", 0, "1"), passage("mixed.md.bak", 0, "2")]
+    with make_searched([*MIXED, *others], tmp_path) as run:
+        found = run(search_documents("mixed.md", user=user, overrides=overrides))
+        two = run(search_documents("mixed.md", "other.md", user=user, overrides=overrides))
+
+    expected = [item.id for item in MIXED if may_see(user, item, overrides)]
+    assert found == sorted(expected)
+    assert two == sorted([*expected, others[0].id])
+
+
+@pytest.mark.part("uploads")
+def test_search_within_no_or_missing_documents_finds_nothing(
+    make_searched: MakeIndex, tmp_path: Path
+) -> None:
+    with make_searched([passage("a.md", 0, "1")], tmp_path) as run:
+        for names in ((), ("missing.md",), ("",), ("' or 1 eq 1 or 'a",), ("A.md",)):
+            assert run(search_documents(*names)) == []
+
+
+@pytest.mark.part("uploads")
+@pytest.mark.parametrize("name", [*NAMES, "a,b|c;d.md", "50%23.md", "--.md", "' eq '"])
+def test_search_within_a_document_of_any_name(
+    make_searched: MakeIndex, name: str, tmp_path: Path
+) -> None:
+    parts = [*name.split("|"), *name.split(","), *name.split(";"), *name.split(" ")]
+    names = {*NAMES, *filter(None, parts)} - {name}
+    others = [replace(passage(other, 0, "1"), id=f"x{n}") for n, other in enumerate(sorted(names))]
+    stored = replace(passage(name, 0, "1"), id="right")
+    with make_searched([*others, stored], tmp_path) as run:
+        assert run(search_documents(name)) == ["right"]
+
+
+@pytest.mark.part("uploads", "azure-search", "azure-ingestion")
+def test_search_within_documents_of_an_index_of_another_tool(tmp_path: Path) -> None:
+    stored = [passage("[a] b's.md", 0, "1"), passage("b.md", 0, "2")]
+    with INDEXES["own field names"](stored, tmp_path) as run:
+        assert run(search_documents("[a] b's.md")) == [stored[0].id]
+    with (
+        INDEXES["sourcefile not filterable"](stored, tmp_path) as run,
+        pytest.raises(Unsupported, match="by their names"),
+    ):
+        run(search_documents("b.md"))
 
 
 def pages(user: User, limit: int) -> Work:

@@ -118,12 +118,18 @@ class IndexFields:
         return "" if value is None else str(value)
 
 
-def build_filter(fields: IndexFields, user: User, overrides: Overrides) -> str | None:
+def build_filter(
+    fields: IndexFields, user: User, overrides: Overrides, names: Sequence[str] = ()
+) -> str | None:
     """Return the OData filter of a search; None if every passage may be found.
 
-    An index with access control always has a filter: at least for public passages.
+    An index with access control always has a filter: at least for public passages. `names` are the
+    stored ones of the documents within which a search is; it is in all of them without any.
     """
     parts = [security_filter(fields, user, overrides)]
+    if names:
+        # Not by search.in(), which splits a text at a delimiter that a name may have.
+        parts.append(f"({' or '.join(f'{fields.sourcefile} eq {quote(name)}' for name in names)})")
     if fields.category and overrides.include_category is not None:
         parts.append(f"{fields.category} eq {quote(overrides.include_category)}")
     if fields.category and overrides.exclude_category is not None:

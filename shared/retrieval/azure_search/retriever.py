@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from shared.domain.errors import Misconfigured, Unsupported
@@ -84,7 +85,8 @@ class AzureSearchRetriever:
 
         An empty index is a Misconfigured. Nothing is counted where only users see what there is.
         """
-        query = self._build_query(User(), "", UNSET, "text") | {"top": 0}
+        condition = self._condition(User(), (), UNSET)
+        query = self._build_query("", UNSET, "text", condition) | {"top": 0}
         await self._search_index(self.index, query)
         if not self.permissions.counts_all:
             return
@@ -105,19 +107,43 @@ class AzureSearchRetriever:
 
     async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
         """Return the best passages for `query` that `user` may see. Raises ChatErrors."""
+        return await self._search(user, query, (), overrides)
+
+    async def search_documents(
+        self, user: User, query: str, names: Sequence[str], overrides: Overrides
+    ) -> SearchResult:
+        """Return the best passages of documents that `user` may see. Raises ChatErrors.
+
+        A search by words alone returns none that has no word of `query`. Raises Unsupported for an
+        index of another origin that cannot filter by the names of documents.
+        """
+        if not names:
+            return SearchResult((), {})
+        try:
+            return await self._search(user, query, names, overrides)
+        except QueryRejected:
+            if self.fields.is_own_schema:
+                raise
+            raise Unsupported(NOT_BY_NAME) from None
+
+    async def _search(
+        self, user: User, query: str, names: Sequence[str], overrides: Overrides
+    ) -> SearchResult:
+        """Search within documents by their sourcefiles, or all if there are none."""
         mode = self._retrieval_mode(overrides)
         ranked = bool(overrides.semantic_ranker) and self._has_ranker
-        request = self._build_query(user, query, overrides, mode)
+        condition = partial(self._condition, user, names)
+        request = self._build_query(query, overrides, mode, condition(overrides))
         index = await self._open_index(user)
         if mode != "text":
             request["vectorQueries"] = [await self._vector_query(query)]
         try:
             ranking = self._semantic_options(query, overrides) if ranked else {}
-            hits = await self._search_with_filter(index, request | ranking, user, overrides)
+            hits = await self._search_with_filter(index, request | ranking, overrides, condition)
         except RankerUnavailable:
             self._pause_ranker()
             ranked = False
-            hits = await self._search_with_filter(index, request, user, overrides)
+            hits = await self._search_with_filter(index, request, overrides, condition)
         report = SearchReport(
             mode,
             ranked,
@@ -243,13 +269,18 @@ class AzureSearchRetriever:
         (vector,) = await self.embed([query])
         return {"kind": "vector", "vector": vector, **options}
 
+    def _condition(self, user: User, names: Sequence[str], overrides: Overrides) -> str | None:
+        """The filter of a search; `names` are the sourcefiles within which it searches."""
+        stored = [stored_name(self.fields, name) for name in names]
+        return build_filter(self.filter_fields, user, overrides, stored)
+
     def _build_query(
-        self, user: User, query: str, overrides: Overrides, mode: str
+        self, query: str, overrides: Overrides, mode: str, condition: str | None
     ) -> dict[str, Any]:
         images = self.fetch_image is not None and overrides.includes_images
         fields = {
             "search": None if mode == "vectors" else query,
-            "filter": build_filter(self.filter_fields, user, overrides),
+            "filter": condition,
             "select": ",".join(self.fields.select_fields(images)),
             "top": overrides.top,
         }
@@ -266,13 +297,17 @@ class AzureSearchRetriever:
         }
 
     async def _search_with_filter(
-        self, index: SearchIndex, request: Mapping[str, Any], user: User, overrides: Overrides
+        self,
+        index: SearchIndex,
+        request: Mapping[str, Any],
+        overrides: Overrides,
+        condition: Callable[[Overrides], str | None],
     ) -> list[Mapping[str, Any]]:
         """The hits. Raises BadRequest if the service rejects the client's filter."""
 
         async def search(changed: Overrides) -> None:
-            condition = build_filter(self.filter_fields, user, changed)
-            await self._search_index(index, {**request, "filter": condition, "top": changed.top})
+            other = {"filter": condition(changed), "top": changed.top}
+            await self._search_index(index, {**request, **other})
 
         async with blame_filter(overrides, search):
             return await self._search_index(index, request)
