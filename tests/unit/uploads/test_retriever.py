@@ -12,10 +12,11 @@ from shared.domain.errors import BadRequest, Misconfigured
 from shared.domain.events import Source
 from shared.domain.overrides import UNSET, Overrides
 from shared.domain.request import User
-from shared.retrieval.base import SearchResult
+from shared.retrieval.base import IndexStatistics, SearchResult
 from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.uploads.folder.records import INDEX
-from shared.uploads.retriever import FEWEST_PASSAGES, NOT_SEARCHED, UploadsRetriever
+from shared.uploads.retriever import FEWEST_PASSAGES, UploadsRetriever
+from shared.uploads.search import NOT_SEARCHED
 from tests.support.fakes import FakeRetriever
 from tests.support.uploads import LIMITS, UploadsFolder
 
@@ -184,19 +185,31 @@ def test_failure_of_the_shared_index_is_raised(folder: UploadsFolder) -> None:
         asyncio.run(retriever.search(ANNA, "vacation", UNSET))
 
 
-@pytest.mark.parametrize("passages", [1, FEWEST_PASSAGES])
-def test_relevance_is_unknown_among_few_uploads(tmp_path: Path, passages: int) -> None:
-    class Related(SqliteRetriever):
-        """A retriever that knows the relevance."""
+class Related(SqliteRetriever):
+    """A retriever that knows the relevance, and maybe the number of its passages."""
 
-        def __init__(self, sources: tuple[Source, ...], relevance: float) -> None:
-            super().__init__(sources)
-            self.relevance = relevance
+    def __init__(
+        self, sources: tuple[Source, ...], relevance: float, is_counted: bool = True
+    ) -> None:
+        super().__init__(sources)
+        self.relevance, self.is_counted = relevance, is_counted
 
-        async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
-            result = await super().search(user, query, overrides)
-            return replace(result, relevance=self.relevance)
+    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
+        result = await super().search(user, query, overrides)
+        return replace(result, relevance=self.relevance)
 
+    def statistics(self) -> IndexStatistics:
+        known = super().statistics()
+        return known if self.is_counted else replace(known, passages=None)
+
+
+@pytest.mark.parametrize(
+    ("passages", "is_counted", "relevance"),
+    [(1, True, None), (FEWEST_PASSAGES, True, 2.0), (FEWEST_PASSAGES, False, None)],
+)
+def test_relevance_is_unknown_among_few_uploads(
+    tmp_path: Path, passages: int, is_counted: bool, relevance: float | None
+) -> None:
     uploads = UploadsFolder(tmp_path, replace(LIMITS, files=100))
     upload = uploads.add("anna", "plan.md", "June.")
     uploads.run()
@@ -204,9 +217,9 @@ def test_relevance_is_unknown_among_few_uploads(tmp_path: Path, passages: int) -
         Source(str(n), f"June {n}.", upload.sourcefile, upload.sourcefile, oids=("anna",))
         for n in range(passages)
     )
-    retriever = UploadsRetriever(Related(SHARED, 0.5), Related(own, 2.0), uploads.store)
+    retriever = UploadsRetriever(Related(SHARED, 0.5), Related(own, 2.0, is_counted), uploads.store)
     found = asyncio.run(retriever.search(ANNA, "June vacation", UNSET))
     others = asyncio.run(retriever.search(BEN, "June vacation", UNSET))
 
-    assert found.relevance == (2.0 if passages == FEWEST_PASSAGES else None)
+    assert found.relevance == relevance
     assert others.relevance == 0.5
