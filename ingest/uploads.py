@@ -7,11 +7,12 @@ uploads follows it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -50,6 +51,8 @@ STOPPED = f"Reading it stopped {MAX_ATTEMPTS} times before it was complete."
 TOO_MANY_PAGES = "It has {pages:,} pages; an upload may have {limit:,}."
 PAGE_CHARACTERS = 3000  # of a page, at most: some files have no pages, or large ones
 DRAFT_SECONDS = 600.0  # after which an incomplete upload has no request any more
+UNQUEUED_SECONDS = 120.0  # after which a stored upload is read: the app was killed meanwhile
+POLL_SECONDS = 0.5
 LOWEST_PRIORITY = 19
 READ_SECONDS = 180.0  # for a file: more than `make index` has, which others do not hold up
 
@@ -65,6 +68,7 @@ class UploadIndexer:
     max_pages: int
     version: int = SPLITTER_VERSION
     now: Callable[[], float] = time.time  # in seconds since 1970
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep  # gets seconds
     _indexed: dict[str, str] = field(default_factory=dict)  # fingerprints by name
 
     async def run(self) -> None:
@@ -72,7 +76,7 @@ class UploadIndexer:
         self._indexed.update(await self.writer.fingerprints())
         self._remove_drafts()
         self._remove_other_days()
-        while await self._remove_deleted() or await self._read_next():
+        while await self._remove_deleted() or await self._read_next() or await self._wait():
             pass
 
     def _remove_drafts(self) -> None:
@@ -106,7 +110,7 @@ class UploadIndexer:
         waiting: list[tuple[Upload, UploadFolder]] = []
         for folder in list_folders(self.root):
             upload = folder.read()
-            if upload is not None and self._must_read(upload):
+            if upload and self._must_read(upload) and not self._is_unqueued(folder):
                 waiting.append((upload, folder))
         if not waiting:
             return False
@@ -116,6 +120,20 @@ class UploadIndexer:
             _delete_replaced(upload, folder, result)
             folder.write_result(result)
         return True
+
+    async def _wait(self) -> bool:
+        """Wait a moment if any upload is to be queued. Returns whether there was one."""
+        folders = list_folders(self.root)
+        if not any(self._is_unqueued(folder) and not folder.is_deleted for folder in folders):
+            return False
+        await self.sleep(POLL_SECONDS)
+        return True
+
+    def _is_unqueued(self, folder: UploadFolder) -> bool:
+        """Whether the app stores an upload, and may still delete it: its form is incomplete."""
+        since = folder.unqueued_since()
+        # A clock that is set back must not make it wait for ever.
+        return since is not None and abs(time.time() - since) < UNQUEUED_SECONDS
 
     def _must_read(self, upload: Upload) -> bool:
         up_to_date = self._indexed.get(upload.path) == self._fingerprint

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -77,6 +78,26 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
         await asyncio.wait({task})
 
 
+async def commit_drafts(
+    uploads: Uploads, owner: str, drafts: Iterable[Draft], replace: bool = False
+) -> list[Upload]:
+    """Store drafts of an owner and queue them to be read: all, or none if one fails.
+
+    None is read before all are stored, so that none has replaced another then. Raises ChatErrors.
+    """
+    stored: list[Upload] = []
+    try:
+        for draft in drafts:
+            stored.append(await draft.commit(replace))
+        await uploads.enqueue(stored)
+    except ChatError:
+        for upload in stored:
+            with suppress(ChatError):  # the first error is raised, after the others are deleted
+                await uploads.delete(owner, upload.id)
+        raise
+    return stored
+
+
 def accept_fields(_fields: Mapping[str, str]) -> None:
     """Accept any fields of a form."""
 
@@ -111,7 +132,8 @@ class UploadForm:
             self.check(await self._read(exchange))
             if not self._drafts:
                 raise BadRequest(NO_FILE, field=FILE_PART)
-            return await run_to_end(self._commit())
+            commit = commit_drafts(self.uploads, self.owner, self._drafts, self.replace)
+            return await run_to_end(commit)
         finally:
             for draft in self._drafts:
                 await draft.discard()
@@ -142,15 +164,3 @@ class UploadForm:
             return self._drafts[-1]
 
         return await run_to_end(begin())
-
-    async def _commit(self) -> list[Upload]:
-        """Store all drafts, or none of them if one cannot be stored. Raises ChatErrors."""
-        stored: list[Upload] = []
-        try:
-            for draft in self._drafts:
-                stored.append(await draft.commit(self.replace))
-        except ChatError:
-            for upload in stored:
-                await self.uploads.delete(self.owner, upload.id)
-            raise
-        return stored

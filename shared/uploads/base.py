@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import secrets
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -80,7 +80,7 @@ class Draft(Protocol):
         ...
 
     async def commit(self, replace: bool = False) -> Upload:
-        """Store it, and queue it to be read.
+        """Store it. It is read after `Uploads.enqueue`.
 
         With `replace`, it replaces earlier ones of the same name when it is ready. Raises
         Unavailable, Misconfigured.
@@ -102,6 +102,10 @@ class Uploads(Protocol):
 
     async def begin(self, owner: str, name: str) -> Draft:
         """Begin an upload. Raises TooManyRequests if its owner has as many as possible."""
+        ...
+
+    async def enqueue(self, uploads: Sequence[Upload]) -> None:
+        """Queue stored uploads to be read."""
         ...
 
     async def has_any(self, owner: str) -> bool:

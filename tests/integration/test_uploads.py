@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +14,18 @@ import pytest
 from shared.bootstrap.build import build
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.uploads import make_uploads
-from shared.domain.errors import ClientDisconnected
+from shared.domain.errors import (
+    ChatError,
+    ClientDisconnected,
+    Misconfigured,
+    TooManyRequests,
+    Unavailable,
+)
 from shared.http.call import DISCONNECT_POLL_SECONDS
 from shared.protocols.exchange import App
 from shared.protocols.upload_form import UploadsConfig, run_to_end
 from shared.settings import SettingsError, read_settings
+from shared.uploads.base import Upload
 from shared.uploads.folder.store import FolderDraft, FolderUploads
 from tests.support.calls import ANNA, JSON, ask, call, local_service
 from tests.support.fakes import make_rag
@@ -32,7 +39,7 @@ from tests.support.upload_calls import (
     upload,
     wait_until_read,
 )
-from tests.support.uploads import BOUNDARY, FORM, LIMITS, encode_form
+from tests.support.uploads import BOUNDARY, FORM, LIMITS, UploadsFolder, encode_form
 
 BADGE = b"# Badges\n\nThe animal on the secret badge is the quokka."
 ASKING = {"messages": [{"role": "user", "content": "Which animal is on the secret badge?"}]}
@@ -229,6 +236,85 @@ def test_failure_while_files_are_stored_keeps_none(tmp_path: Path) -> None:
 
     assert answer.status >= 400
     assert list_names(app, JSON) == []
+
+
+class InterruptedUploads(FolderUploads):
+    """A store in which a file `b.md` cannot be stored; the others are read before that fails."""
+
+    def __init__(self, folder: UploadsFolder) -> None:
+        super().__init__(folder.root, LIMITS, lambda: None)
+        self.folder = folder
+
+    async def begin(self, owner: str, name: str) -> FolderDraft:
+        draft = await super().begin(owner, name)
+        return FailingDraft(draft, self.folder) if name == "b.md" else draft
+
+
+class FailingDraft(FolderDraft):
+    """A draft that cannot be stored, after a run of the reading process."""
+
+    def __init__(self, draft: FolderDraft, folder: UploadsFolder) -> None:
+        self.draft, self.folder = draft, folder
+
+    async def write(self, data: bytes) -> None:
+        await self.draft.write(data)
+
+    async def commit(self, replace: bool = False) -> Upload:
+        await asyncio.to_thread(self.folder.run)
+        raise Unavailable
+
+    async def discard(self) -> None:
+        await self.draft.discard()
+
+
+def test_form_that_fails_replaces_nothing(tmp_path: Path) -> None:
+    folder = UploadsFolder(tmp_path)
+    before = folder.add("local", "a.md", "The plan of June.")
+    folder.run()
+    app = replace(quiet_app(tmp_path), configs=(UploadsConfig(InterruptedUploads(folder), 0),))
+    answer = upload(app, ("a.md", b"The plan of July."), ("b.md", b"text"), headers=JSON)
+    folder.run()
+
+    assert answer.status == 503
+    assert [each.id for each in folder.uploads_of("local")] == [before.id]
+    assert folder.search("local", "plan") == ["The plan of June."]
+
+
+@pytest.mark.parametrize("error", [Unavailable(), Misconfigured()])
+def test_form_that_cannot_be_queued_is_not_stored(tmp_path: Path, error: ChatError) -> None:
+    class Unqueued(FolderUploads):
+        async def enqueue(self, uploads: Sequence[Upload]) -> None:
+            stored.extend(uploads)
+            raise error
+
+    stored = list[Upload]()
+    folder, store = UploadsFolder(tmp_path), Unqueued(tmp_path, LIMITS, lambda: None)
+    app = replace(quiet_app(tmp_path), configs=(UploadsConfig(store, 0),))
+    answer = upload(app, ("a.md", b"text"), ("b.md", b"text"), headers=JSON)
+    folder.run()
+
+    assert answer.status == 503
+    assert [each.name for each in stored] == ["a.md", "b.md"]
+    assert list_names(app, JSON) == []
+    assert folder.folders() == set()
+
+
+def test_first_error_is_reported_where_the_store_fails_for_good(tmp_path: Path) -> None:
+    class Broken(FolderUploads):
+        async def enqueue(self, uploads: Sequence[Upload]) -> None:
+            raise TooManyRequests("The queue is full.")
+
+        async def delete(self, owner: str, id: str) -> None:
+            attempts.append(id)
+            raise Unavailable
+
+    attempts = list[str]()
+    store = Broken(tmp_path, LIMITS, lambda: None)
+    app = replace(quiet_app(tmp_path), configs=(UploadsConfig(store, 0),))
+    answer = upload(app, ("a.md", b"text"), ("b.md", b"text"), headers=JSON)
+
+    assert (answer.status, answer.json["error"]) == (429, "The queue is full.")
+    assert len(attempts) == 2
 
 
 def test_large_file_is_refused(tmp_path: Path) -> None:

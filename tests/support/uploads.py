@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,14 @@ def encode_form(*files: tuple[str, bytes], name: str = "file") -> bytes:
     return b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
 
 
+class Idle(Exception):
+    """A run has nothing left to do but to wait."""
+
+
+async def end_run(_seconds: float) -> None:
+    raise Idle
+
+
 class UploadsFolder:
     """Uploads in a folder. A test runs what reads them."""
 
@@ -58,7 +66,9 @@ class UploadsFolder:
             draft = await self.store.begin(owner, name)
             try:
                 await draft.write(text.encode() if isinstance(text, str) else text)
-                return await draft.commit(replace)
+                upload = await draft.commit(replace)
+                await self.store.enqueue([upload])
+                return upload
             finally:
                 await draft.discard()
 
@@ -70,8 +80,16 @@ class UploadsFolder:
     def delete(self, owner: str, id: str) -> None:
         asyncio.run(self.store.delete(owner, id))
 
-    def run(self, reader: Any = None, writer: Callable[[Any], Any] = lambda it: it) -> None:
-        """Read and remove, as the process does. `writer` wraps that of the index."""
+    def run(
+        self,
+        reader: Any = None,
+        writer: Callable[[Any], Any] = lambda it: it,
+        sleep: Callable[[float], Awaitable[None]] = end_run,
+    ) -> None:
+        """Read and remove, as the process does. `writer` wraps that of the index.
+
+        It ends where it would wait for uploads to be queued, unless `sleep` waits for them.
+        """
 
         async def go() -> None:
             async with AsyncExitStack() as stack:
@@ -81,9 +99,16 @@ class UploadsFolder:
                 if isinstance(source, SandboxReader):
                     await stack.enter_async_context(source)
                 indexer = UploadIndexer(
-                    self.root, source, writer(target), Enricher(), self.max_pages, now=self._clock
+                    self.root,
+                    source,
+                    writer(target),
+                    Enricher(),
+                    self.max_pages,
+                    now=self._clock,
+                    sleep=sleep,
                 )
-                await indexer.run()
+                with suppress(Idle):
+                    await indexer.run()
 
         asyncio.run(go())
 

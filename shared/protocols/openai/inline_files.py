@@ -12,7 +12,13 @@ from hashlib import sha256
 from shared.domain.errors import BadRequest, NotFound, Unavailable
 from shared.domain.messages import FileReference
 from shared.protocols.exchange import Exchange
-from shared.protocols.upload_form import UploadsConfig, run_to_end, wait_end, wait_until_read
+from shared.protocols.upload_form import (
+    UploadsConfig,
+    commit_drafts,
+    run_to_end,
+    wait_end,
+    wait_until_read,
+)
 from shared.uploads.base import Upload, Uploads, clean_name
 
 NOT_BASE64 = "must be the content of a file in base64, or a data URL of it"
@@ -78,6 +84,7 @@ async def _store(
     draft = await uploads.begin(owner, name)
     try:
         await draft.write(content)
-        return await draft.commit()
+        (upload,) = await commit_drafts(uploads, owner, [draft])
+        return upload
     finally:
         await draft.discard()

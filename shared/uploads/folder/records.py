@@ -1,8 +1,8 @@
 """The files of an upload on disk, which the app and the reading process share.
 
 Each upload has a folder, `<owner's hash>/<id>`. Each file in it has one writer, so that none
-overwrites what another has changed: the app writes the record, the content and the mark of the
-deletion, and the reading process the result.
+overwrites what another has changed: the app writes the record, the content and the marks, and the
+reading process the result.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ INDEX = "index.db"  # the index of all uploads, beside the owners' folders
 PRIVATE = 0o700  # of a folder: nobody else on the machine reads the documents
 
 _RECORD, _RESULT, _DELETED = "record.json", "result.json", "deleted"
+_UNQUEUED = "unqueued"  # the mark of an upload that is stored, and not queued yet
 _DAY = ".day-"  # the start of the name of a file that has a byte for each upload of a day
 _DRAFT = ".draft-"  # the start of the name of an incomplete upload's folder
 
@@ -50,6 +51,20 @@ class UploadFolder:
     def mark_deleted(self) -> None:
         """Hide it from now on. Raises OSError."""
         (self.path / _DELETED).touch()
+
+    def mark_unqueued(self) -> None:
+        """Keep it from being read until `mark_queued`. Raises OSError."""
+        (self.path / _UNQUEUED).touch()
+
+    def mark_queued(self) -> None:
+        """Let it be read; without effect if it is removed. Raises OSError."""
+        (self.path / _UNQUEUED).unlink(missing_ok=True)
+
+    def unqueued_since(self) -> float | None:
+        """The time since which it waits to be queued, None if it is. Raises OSError."""
+        with suppress(FileNotFoundError):
+            return (self.path / _UNQUEUED).stat().st_mtime
+        return None
 
     def remove(self) -> None:
         """Delete the folder: the mark of the deletion last. Raises OSError."""

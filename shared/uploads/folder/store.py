@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
@@ -34,11 +33,9 @@ from shared.uploads.records import Record, utc_day
 class FolderDraft:
     """An upload that is being written."""
 
-    def __init__(
-        self, owner: Path, record: Record, limits: UploadLimits, wake: Callable[[], None]
-    ) -> None:
+    def __init__(self, owner: Path, record: Record, limits: UploadLimits) -> None:
         """Write to a new folder in that of the owner. Raises TooManyRequests, OSError."""
-        self._owner, self._record, self._limits, self._wake = owner, record, limits, wake
+        self._owner, self._record, self._limits = owner, record, limits
         draft = make_draft(owner)
         self._draft: UploadFolder | None = draft
         try:
@@ -61,7 +58,7 @@ class FolderDraft:
         self._digest.update(data)
 
     async def commit(self, replace: bool = False) -> Upload:
-        """Store it, and queue it to be read.
+        """Store it. It is read after `FolderUploads.enqueue`.
 
         With `replace`, it replaces earlier ones of the same name when it is ready. Raises
         Unavailable, Misconfigured.
@@ -75,14 +72,12 @@ class FolderDraft:
         known = {"size": self._size, "created": time.time(), "digest": self._digest.hexdigest()}
         record = self._record.model_copy(update={**known, "replaces": replace})
         self._draft.write_record(record)
+        self._draft.mark_unqueued()
+        add_to_day(self._owner, utc_day(self._record.created))
         folder = UploadFolder(self._owner / make_id())
         self._draft.path.rename(folder.path)  # atomic: it exists whole or not at all
         self._draft = None
-        self._wake()
-        add_to_day(self._owner, utc_day(self._record.created))
-        upload = folder.read()
-        assert upload is not None
-        return upload
+        return Upload(folder.id, **dict(record))
 
     async def discard(self) -> None:
         """Delete what is written. Without effect after `commit`."""
@@ -118,8 +113,14 @@ class FolderUploads:
         folder = owner_folder(self._root, owner)
         record = Record(owner=owner, name=name, size=0, created=self._now())
         with _map_errors():
-            make = partial(FolderDraft, folder, record, self.limits, self._wake)
-            return await asyncio.to_thread(make)
+            return await asyncio.to_thread(FolderDraft, folder, record, self.limits)
+
+    async def enqueue(self, uploads: Sequence[Upload]) -> None:
+        """Let uploads be read. Raises Unavailable, Misconfigured."""
+        folders = [UploadFolder(owner_folder(self._root, it.owner) / it.id) for it in uploads]
+        with _map_errors():
+            await asyncio.to_thread(_mark_queued, folders)
+        self._wake()
 
     async def has_any(self, owner: str) -> bool:
         """Whether an owner may have uploads. Raises Unavailable, Misconfigured."""
@@ -190,6 +191,12 @@ def _read(folders: Iterable[UploadFolder], owner: str) -> tuple[Upload, ...]:
     uploads = (folder.read() for folder in folders)
     own = (upload for upload in uploads if upload is not None and upload.owner == owner)
     return tuple(sorted(own, key=lambda upload: upload.order))
+
+
+def _mark_queued(folders: Iterable[UploadFolder]) -> None:
+    """Let the uploads in these folders be read. Raises OSError."""
+    for folder in folders:
+        folder.mark_queued()
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,9 @@ import pytest
 
 from ingest.sandbox import SandboxReader
 from ingest.targets.index_writer import IndexUnavailable
-from ingest.uploads import MAX_ATTEMPTS, STOPPED, run
+from ingest.uploads import MAX_ATTEMPTS, POLL_SECONDS, STOPPED, UNQUEUED_SECONDS, run
 from shared.settings import SHARED_FOLDER, read_settings
-from shared.uploads.base import UploadLimits
+from shared.uploads.base import Upload, UploadLimits
 from shared.uploads.folder.records import INDEX, list_folders
 from tests.support.fake_index_writer import FakePassageReader
 from tests.support.servers import LAPTOP
@@ -185,12 +187,74 @@ def test_order_is_that_of_completion(folder: UploadsFolder) -> None:
         second = await folder.store.begin("anna", "plan.md")
         for draft, text in ((second, b"Second plan."), (first, b"First plan.")):
             await draft.write(text)
-            await draft.commit(replace=True)
+            await folder.store.enqueue([await draft.commit(replace=True)])
 
     asyncio.run(go())
     folder.run()
 
     assert folder.search("anna", "plan") == ["First plan."]
+
+
+def commit(folder: UploadsFolder, name: str, text: str) -> Upload:
+    """Store an upload, which replaces others, without queueing it."""
+
+    async def go() -> Upload:
+        draft = await folder.store.begin("anna", name)
+        await draft.write(text.encode())
+        return await draft.commit(replace=True)
+
+    return asyncio.run(go())
+
+
+def test_upload_is_not_read_before_it_is_queued(folder: UploadsFolder) -> None:
+    folder.add("anna", "plan.md", "June.")
+    folder.run()
+    later = commit(folder, "plan.md", "July.")
+    folder.add("anna", "other.md", "August.")
+    folder.run()
+    assert states(folder) == {"plan.md": ("queued", ""), "other.md": ("ready", "")}
+    assert {*folder.search("anna", "June July August")} == {"June.", "August."}
+    asyncio.run(folder.store.enqueue([later]))
+    folder.run()
+
+    assert {*folder.search("anna", "June July August")} == {"July.", "August."}
+
+
+def test_run_waits_for_uploads_that_are_stored_meanwhile(folder: UploadsFolder) -> None:
+    upload, waits = commit(folder, "plan.md", "June."), list[float]()
+
+    async def enqueue(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            await folder.store.enqueue([upload])
+
+    folder.run(sleep=enqueue)
+
+    assert waits == [POLL_SECONDS] * 2
+    assert states(folder) == {"plan.md": ("ready", "")}
+
+
+def test_run_waits_for_no_upload_that_is_deleted_meanwhile(folder: UploadsFolder) -> None:
+    upload = commit(folder, "plan.md", "June.")
+
+    async def delete(_seconds: float) -> None:
+        await folder.store.delete("anna", upload.id)
+
+    folder.run(sleep=delete)
+
+    assert folder.folders() == set()
+
+
+@pytest.mark.parametrize("seconds", [-2 * UNQUEUED_SECONDS, 2 * UNQUEUED_SECONDS])
+def test_upload_whose_app_was_killed_is_read_after_a_while(
+    folder: UploadsFolder, seconds: float
+) -> None:
+    commit(folder, "plan.md", "June.")
+    (mark,) = folder.root.rglob("unqueued")
+    os.utime(mark, (0, time.time() + seconds))
+    folder.run()
+
+    assert states(folder) == {"plan.md": ("ready", "")}
 
 
 def test_folder_that_cannot_be_removed_stops_no_other_upload(folder: UploadsFolder) -> None:

@@ -38,6 +38,37 @@ def test_upload_is_listed_for_its_owner(folder: UploadsFolder) -> None:
     assert folder.wakes == 1
 
 
+def test_process_starts_when_all_uploads_of_a_form_are_stored(folder: UploadsFolder) -> None:
+    async def go() -> None:
+        drafts = [await folder.store.begin("anna", f"{n}.md") for n in range(2)]
+        uploads = [await draft.commit() for draft in drafts]
+        assert await folder.store.list("anna") == tuple(uploads)
+        assert folder.wakes == 0
+        await folder.store.delete("anna", uploads[0].id)
+        await folder.store.enqueue(uploads)
+        assert await folder.store.list("anna") == (uploads[1],)
+
+    asyncio.run(go())
+    assert folder.wakes == 2
+    folder.run()
+    assert [upload.state for upload in folder.uploads_of("anna")] == ["ready"]
+
+
+def test_day_that_cannot_be_counted_leaves_nothing(folder: UploadsFolder) -> None:
+    async def go() -> None:
+        draft = await folder.store.begin("anna", "plan.md")
+        day.mkdir()
+        with pytest.raises(Unavailable):
+            await draft.commit()
+        await draft.discard()
+
+    day = owner_folder(folder.root, "anna") / f".day-{utc_day(folder.now)}"
+    asyncio.run(go())
+
+    assert folder.folders() == set()
+    assert list_drafts(owner_folder(folder.root, "anna")) == []
+
+
 def test_uploads_are_returned_by_id_to_their_owner_alone(folder: UploadsFolder) -> None:
     first, second, deleted = (folder.add("anna", f"{n}.md", "x") for n in range(3))
     other = folder.add("ben", "plan.md", "x")
