@@ -12,7 +12,8 @@ from typing import Any
 from ingest.enrich import Enricher
 from ingest.sandbox import SandboxReader
 from ingest.targets.sqlite.writer import SqliteIndexWriter
-from ingest.uploads import UploadIndexer
+from ingest.uploads.folder import FolderRun, FolderSource
+from ingest.uploads.indexer import UploadIndexer
 from shared.domain.errors import Misconfigured
 from shared.domain.overrides import UNSET
 from shared.domain.request import User
@@ -95,20 +96,14 @@ class UploadsFolder:
             async with AsyncExitStack() as stack:
                 target = SqliteIndexWriter(self.root / INDEX, IndexMeta(None))
                 stack.push_async_callback(target.close)
-                source = reader or FakePassageReader()
-                if isinstance(source, SandboxReader):
-                    await stack.enter_async_context(source)
-                indexer = UploadIndexer(
-                    self.root,
-                    source,
-                    writer(target),
-                    Enricher(),
-                    self.max_pages,
-                    now=self._clock,
-                    sleep=sleep,
-                )
+                files = reader or FakePassageReader()
+                if isinstance(files, SandboxReader):
+                    await stack.enter_async_context(files)
+                source = FolderSource(self.root)
+                parts = (files, writer(target), Enricher(), self.max_pages)
+                run = FolderRun(source, UploadIndexer(source, *parts), self._clock, sleep)
                 with suppress(Idle):
-                    await indexer.run()
+                    await run.run()
 
         asyncio.run(go())
 

@@ -12,7 +12,9 @@ import pytest
 
 from ingest.sandbox import SandboxReader
 from ingest.targets.index_writer import IndexUnavailable
-from ingest.uploads import MAX_ATTEMPTS, POLL_SECONDS, STOPPED, UNQUEUED_SECONDS, run
+from ingest.uploads.__main__ import run
+from ingest.uploads.folder import POLL_SECONDS, UNQUEUED_SECONDS
+from ingest.uploads.indexer import MAX_ATTEMPTS, STOPPED
 from shared.settings import SHARED_FOLDER, read_settings
 from shared.uploads.base import Upload, UploadLimits
 from shared.uploads.folder.records import INDEX, list_folders

@@ -1,0 +1,110 @@
+"""Reads an upload, and writes its passages to the index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import PurePath
+
+from ingest.document import UnreadableDocument
+from ingest.enrich import Enricher
+from ingest.sandbox import SandboxReader, SandboxStartError
+from ingest.secrets import describe_secret, describe_secret_name
+from ingest.splitting.passages import SPLITTER_VERSION, Passage
+from ingest.targets.index_writer import Document, DocumentRejected, IndexUnavailable, IndexWriter
+from ingest.uploads.source import UploadSource
+from shared.domain.errors import BadRequest, ChatError
+from shared.uploads.base import CATEGORY, Upload
+from shared.uploads.records import Result
+
+MAX_ATTEMPTS = 3
+"""Attempts to read an upload: one that stops the process each time is not read any more."""
+STOPPED = f"Reading it stopped {MAX_ATTEMPTS} times before it was complete."
+TOO_MANY_PAGES = "It has {pages:,} pages; an upload may have {limit:,}."
+PAGE_CHARACTERS = 3000  # of a page, at most: some files have no pages, or large ones
+READ_SECONDS = 180.0  # for a file: more than `make index` has, which others do not hold up
+
+
+@dataclass(frozen=True, slots=True)
+class UploadIndexer:
+    """Reads uploads and indexes them, each for its owner alone."""
+
+    source: UploadSource
+    reader: SandboxReader
+    writer: IndexWriter
+    enricher: Enricher
+    max_pages: int
+    version: int = SPLITTER_VERSION
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells that the passages of an upload would be others: its content never changes."""
+        return f"{self.version} {self.enricher.fingerprint}"
+
+    async def index(self, upload: Upload, is_found: bool = False) -> Result:
+        """Read an upload and write its passages. Returns the result, which `complete` stores.
+
+        `is_found` says that the index has passages of it: searches find them until they are
+        replaced. Raises FileNotFoundError if it is removed; IndexUnavailable, SandboxStartError and
+        ChatErrors, which are not the fault of the upload and count as no attempt.
+        """
+        before = await self.source.read_result(upload)
+        attempts = before.attempts + 1
+        if attempts > MAX_ATTEMPTS:
+            return Result(state="failed", reason=STOPPED)
+        state = "ready" if is_found else "reading"
+        during = before.model_copy(update={"state": state, "reason": "", "attempts": attempts})
+        await self.source.write_result(upload, during)
+        try:
+            await self._write_passages(upload)
+        except (UnreadableDocument, BadRequest) as error:
+            return Result(state="failed", reason=str(error))
+        except (IndexUnavailable, SandboxStartError, ChatError):
+            with suppress(ChatError):  # the next attempt counts as one more
+                await self.source.write_result(upload, before)
+            raise
+        except DocumentRejected as error:
+            return Result(state="failed", reason=str(error))
+        return Result(state="ready")
+
+    async def _write_passages(self, upload: Upload) -> None:
+        """Read an upload and write its passages. Raises UnreadableDocument and others."""
+        async with self.source.open_file(upload) as path:
+            if reason := describe_secret_name(PurePath(upload.name)) or describe_secret(path):
+                raise UnreadableDocument(reason)
+            content = await self.reader.read_passages(path, upload.path)
+            _check_pages(content, self.max_pages)
+            own = tuple(replace(it, oids=(upload.owner,), category=CATEGORY) for it in content)
+            passages, vectors = await self.enricher.enrich(own)
+            document = Document(upload.path, self.fingerprint, passages, vectors)
+            await self.writer.put(document, path)
+        await self.writer.finish()
+
+    async def complete(self, upload: Upload, result: Result) -> tuple[Upload, ...]:
+        """Store the result of an upload, and delete what it replaces. Returns what is deleted.
+
+        It replaces earlier uploads of the same name; one that has failed replaces only those that
+        have failed. Raises FileNotFoundError if a folder is removed, and ChatErrors.
+        """
+        others = await self.source.list_owner(upload) if upload.replaces else ()
+        replaced = tuple(
+            each
+            for each in others
+            if each.name == upload.name
+            and each.order < upload.order
+            and (result.state == "ready" or each.state == "failed")
+        )
+        for each in replaced:
+            await self.source.mark_deleted(each)
+        await self.source.write_result(upload, result)
+        return replaced
+
+
+def _check_pages(passages: Sequence[Passage], limit: int) -> None:
+    """Raise UnreadableDocument if a document has too many pages."""
+    characters = sum(len(each.content) for each in passages)
+    pages = max(len({each.sourcepage for each in passages}), ceil(characters / PAGE_CHARACTERS))
+    if pages > limit:
+        raise UnreadableDocument(TOO_MANY_PAGES.format(pages=pages, limit=limit))
