@@ -18,7 +18,7 @@ INDEX |= {"permissionFilterOption"}
 ANALYZERS = {"standard.lucene", "simple", "keyword", "en.lucene"}
 TYPES = {"Edm.String", "Collection(Edm.String)", "Collection(Edm.Single)", "Edm.Int32"}
 KEY = re.compile(r"[A-Za-z0-9=-][A-Za-z0-9_=-]{0,1023}")  # not `_` at first
-TERM = re.compile(r"(\w+) (eq|ne|gt) (?:(null)|'((?:[^']|'')*)')")
+TERM = re.compile(r"(\w+) (eq|ne|gt|lt) (?:(null)|'((?:[^']|'')*)')")
 NOT_FOR_ALL = re.compile(r"not (\w+)/any\(o: o eq 'all'\)")
 ANY = re.compile(r"\((\w+)/any\(\)(?: or (\w+)/any\(\))?\)")  # lists that are not empty
 
@@ -174,6 +174,6 @@ def check_value(field: Json, value: Any) -> None:
 def matches_term(term: re.Match[str], doc: Mapping[str, Any]) -> bool:
     name, operator, null, text = term.groups()
     mine, other = doc[name], None if null else text.replace("''", "'")
-    if operator == "gt":
-        return mine is not None and mine > other
+    if operator in ("gt", "lt"):
+        return mine is not None and (mine > other if operator == "gt" else mine < other)
     return bool((mine == other) == (operator == "eq"))

@@ -113,7 +113,7 @@ class AzureSearchWriter:
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
     store_image: StoreImage | None = None
     restricted: bool = False
-    has_vectors: bool = field(default=False, init=False)
+    has_vectors: bool = False
     written_files: set[str] | None = field(default=None, init=False)
 
     async def fingerprints(self) -> Mapping[str, str]:
@@ -126,15 +126,22 @@ class AzureSearchWriter:
         )
         if self.restricted and not new:
             await self._check_exclusive()
-        names, fingerprints = self._fields, dict[str, str]()
-        self.has_vectors = any(one.name == names.embedding for one in index.fields)
-        condition = f"{FINGERPRINT} ne null and {names.sourcefile} ne null"
-        async for row in self._documents.query(condition, names.sourcefile, FINGERPRINT):
-            name, mark = decode_path(row[names.sourcefile]), row[FINGERPRINT]
+        self.has_vectors = any(one.name == self._fields.embedding for one in index.fields)
+        fingerprints = await self.read_fingerprints(f"{self._fields.sourcefile} ne null")
+        self.written_files = set() if new else None
+        return fingerprints
+
+    async def read_fingerprints(self, condition: str) -> dict[str, str]:
+        """The fingerprint of each file whose passages match. Raises DocumentRejected."""
+        sourcefile, fingerprints = self._fields.sourcefile, dict[str, str]()
+        rows = self._documents.query(
+            f"{FINGERPRINT} ne null and {condition}", sourcefile, FINGERPRINT
+        )
+        async for row in rows:
+            name, mark = decode_path(row[sourcefile]), row[FINGERPRINT]
             # Two marks: a change was interrupted, or searches do not show it yet.
             is_complete = mark != INCOMPLETE and fingerprints.get(name, mark) == mark
             fingerprints[name] = mark if is_complete else UNFINISHED
-        self.written_files = set() if new else None
         return fingerprints
 
     async def restricted_files(self) -> Set[str]:
@@ -176,7 +183,10 @@ class AzureSearchWriter:
 
     async def remove(self, name: str) -> None:
         """Delete all passages of a file, if there are any. Raises DocumentRejected."""
-        old = await self._read_marks(name)
+        await self.remove_passages(await self._read_marks(name))
+
+    async def remove_passages(self, old: Mapping[str, str | None]) -> None:
+        """Delete passages, which have these marks by key. Raises DocumentRejected."""
         marked = [key for key, mark in old.items() if mark]
         await self._documents.set_fingerprint(marked, INCOMPLETE)
         # The marked ones last: the file must stay known as long as it has passages.
@@ -220,7 +230,10 @@ class AzureSearchWriter:
         if self.written_files is not None and name not in self.written_files:
             self.written_files.add(name)
             return {}
-        condition = f"{self._fields.sourcefile} eq {quote(encode_path(name))}"
+        return await self.read_marks(f"{self._fields.sourcefile} eq {quote(encode_path(name))}")
+
+    async def read_marks(self, condition: str) -> dict[str, str | None]:
+        """The mark of each passage that matches, by its key. Raises DocumentRejected."""
         rows = self._documents.query(condition, FINGERPRINT)
         return {row[self._fields.id]: row[FINGERPRINT] async for row in rows}
 
