@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.http.auth import AccessPolicy
-from shared.protocols.openai.input_files import LEFT_OUT, MAX_FILES, NOT_SEARCHED
+from shared.protocols.message_files import LEFT_OUT, MAX_FILES, NOT_SEARCHED
 from shared.protocols.openai.models import TaskModelsConfig
 from tests.support.calls import ANNA, JSON, ask, call
 from tests.support.input_files import (

@@ -14,9 +14,9 @@ from shared.domain.request import ChatRequest
 from shared.http.call import Reply
 from shared.protocols.exchange import EVERY_METHOD, READ, Exchange, Route
 from shared.protocols.handler import USAGE, read_request, respond
+from shared.protocols.message_files import resolve_files
 from shared.protocols.openai import operations
 from shared.protocols.openai.data_sources import with_data_source
-from shared.protocols.openai.input_files import resolve_files
 from shared.protocols.openai.models import apply_task_model, list_models
 from shared.protocols.openai.response import CHAT, format_model, format_models
 from shared.rag.citations import number_citations

@@ -15,7 +15,7 @@ from shared.http.call import EVENTS, Reply
 from shared.memory.base import Interaction
 from shared.protocols.exchange import READ, Exchange, Route, check_method
 from shared.protocols.handler import ChatProtocol, read_request, respond
-from shared.protocols.openai.input_files import resolve_files, store_contents
+from shared.protocols.message_files import resolve_files, store_contents
 from shared.protocols.openai.models import apply_task_model
 from shared.protocols.openai.response import headers
 from shared.protocols.openai.responses import operations, storage

@@ -21,7 +21,7 @@ from shared.protocols.upload_form import (
 )
 from shared.uploads.base import Upload, Uploads, clean_name
 
-NOT_BASE64 = "must be the content of a file in base64, or a data URL of it"
+NOT_BASE64 = "must have the content of a file in base64"
 STILL_READ = "A file of the message is still being read. Send the request again in a moment."
 RETRY_SECONDS = 5.0
 
@@ -70,8 +70,8 @@ def _read(file: FileReference) -> tuple[str, str, bytes]:
     try:
         return sha256(content).hexdigest(), clean_name(file.name), content
     except BadRequest as error:
-        place = file.field.removesuffix("file_data") + "filename"
-        raise BadRequest(error.message, field=place) from None
+        part = file.field.rpartition(".")[0]
+        raise BadRequest(error.message, field=f"{part}.filename") from None
 
 
 async def _store(

@@ -1,4 +1,4 @@
-"""The files that messages of OpenAI's clients name or contain: uploads of the caller."""
+"""The files that the messages of a request name or contain: they are uploads of the caller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shared.domain.errors import BadRequest, NotFound
 from shared.domain.messages import FileReference, Message
 from shared.domain.request import ChatRequest
 from shared.protocols.exchange import Exchange
-from shared.protocols.openai.inline_files import store_files
+from shared.protocols.inline_files import store_files
 from shared.protocols.upload_form import find_uploads
 from shared.uploads.base import Upload, Uploads
 
