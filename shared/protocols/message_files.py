@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from shared.domain.errors import BadRequest, NotFound
+from shared.domain.errors import BadRequest, Forbidden, NotFound
 from shared.domain.messages import FileReference, Message
 from shared.domain.request import ChatRequest
 from shared.protocols.exchange import Exchange
@@ -105,6 +105,8 @@ def _require_uploads(exchange: Exchange, file: FileReference) -> tuple[Uploads, 
         return find_uploads(exchange)
     except NotFound as failure:
         raise BadRequest(failure.message, field=file.field) from None
+    except Forbidden as failure:
+        raise Forbidden(failure.message, field=file.field) from None
 
 
 def _find(uploads: Mapping[str, Upload], reference: FileReference) -> Upload:

@@ -187,8 +187,9 @@ def test_invalid_file_is_refused_with_its_place(
 @pytest.mark.parametrize("route", ROUTES)
 def test_caller_without_an_owner_stores_nothing(files: Files, route: str) -> None:
     files.access = AccessPolicy()
+    answer = ask(call(route, inline_body(route, ANIMALS), JSON), files.app)
 
-    assert ask(call(route, inline_body(route, ANIMALS), JSON), files.app).status == 403
+    assert (answer.status, answer.json["error"]["param"]) == (403, place(route, "file_data"))
     assert files.uploads.folders() == set()
 
 

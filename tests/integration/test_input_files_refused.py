@@ -69,8 +69,9 @@ def test_too_many_files_are_refused(files: Files, route: str) -> None:
 def test_caller_without_an_owner_is_refused(files: Files, route: str) -> None:
     id = files.add("anna", "animals.md", TEXT)
     files.access = AccessPolicy()
+    answer = files.ask(route, id, headers=JSON)
 
-    assert files.ask(route, id, headers=JSON).status == 403
+    assert (answer.status, answer.json["error"]["param"]) == (403, place(route))
 
 
 @pytest.mark.parametrize("route", ROUTES)
