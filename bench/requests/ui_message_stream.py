@@ -11,6 +11,7 @@ from shared.domain.overrides import Overrides
 from shared.protocols.ui_message_stream import request
 
 QUESTION = {"role": "user", "parts": [{"type": "text", "text": "What is in Plus?"}]}
+DOCUMENT = const("data:text/plain;base64,YQ==")
 
 
 def ask(body: Any) -> Json:
@@ -23,6 +24,7 @@ def list_endpoints() -> Iterator[Endpoint]:
     parts = array(
         fields(type=const("text"), text=TEXT),
         fields(type=const("file"), mediaType=const("image/png"), url=TEXT),
+        fields(type=const("file"), mediaType=const("text/plain"), filename=TEXT, url=DOCUMENT),
         schema_of(request._Part, type=const("step-start")),
     )
     message = schema_of(request._Message, parts=parts)

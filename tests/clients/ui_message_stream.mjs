@@ -1,7 +1,7 @@
 // Drives the chat of the AI SDK, without a page around it, against a running app; prints what it
 // saw.
-// node ui_message_stream.mjs <address> <ai5 | ai6 | ai> <scenario>
-const [address, name, scenario] = process.argv.slice(2);
+// node ui_message_stream.mjs <address> <ai5 | ai6 | ai> <scenario> [<a file part, as JSON>]
+const [address, name, scenario, file] = process.argv.slice(2);
 const { AbstractChat, DefaultChatTransport } = await import(name);
 const api = `${address}/api/chat`;
 const PNG =
@@ -66,6 +66,15 @@ const scenarios = {
     const url = "data:application/pdf;base64,JVBERi0=";
     const files = [{ type: "file", mediaType: "application/pdf", filename: "a.pdf", url }];
     return chat.sendMessage({ text: "say seen", files });
+  },
+  async documents() {
+    const badge = JSON.parse(file);
+    await chat.sendMessage({ text: "Which animal is on the secret badge?", files: [badge] });
+    await chat.sendMessage({ text: "And which plant is on the secret badge?" });
+  },
+  async documentInParts() {
+    const text = "Which animal is on the secret badge?";
+    await chat.sendMessage({ parts: [JSON.parse(file), { type: "text", text }] });
   },
   overrides: () => chat.sendMessage({ text: "say Yes" }, overrides({ top: 1, seed: null })),
   wrongOverride: () => chat.sendMessage({ text: "say Yes" }, overrides({ top: "many" })),

@@ -117,9 +117,10 @@ def test_notice_is_a_part_of_the_answer(server: Server, package: str) -> None:
     assert notice["data"].startswith("semantic_ranker was left out")
 
 
+NO_UPLOADS = "messages[0].parts[0].url: This deployment takes no uploads (UPLOADS)."
 REFUSALS = [
+    pytest.param("document", 400, NO_UPLOADS, marks=pytest.mark.part("uploads")),
     ("refused", 429, errors.TooManyRequests.default),
-    ("document", 400, "messages[0].parts[0].mediaType: must be that of an image"),
     ("wrongOverride", 400, "overrides.top: must be a whole number"),
     ("lastOnly", 400, "messages: is required"),
 ]

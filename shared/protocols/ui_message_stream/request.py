@@ -16,6 +16,7 @@ from shared.domain.request import ChatRequest
 from shared.http.body import Body, InvalidField, join_messages, require_object, validate
 from shared.protocols.context_json import CONVERSATION
 from shared.protocols.message_json import FAST, format_text, join_texts
+from shared.protocols.ui_message_stream.file_parts import is_document, parse_document
 
 READ = ("text", "file")
 # Parts that come back with an earlier answer: what the model was to read of them is its text.
@@ -38,6 +39,7 @@ class _Part(BaseModel, strict=True):
     text: str | None = None
     url: str | None = None
     mediaType: str | None = None  # of a file; may be just `image`
+    filename: str | None = None
 
 
 OPTIONAL = {"type": ["string", "null"]}
@@ -48,7 +50,7 @@ PART = {
             "type": "object",
             "properties": {
                 "type": {"enum": READ},
-                **dict.fromkeys(("text", "url", "mediaType"), OPTIONAL),
+                **dict.fromkeys(("text", "url", "mediaType", "filename"), OPTIONAL),
             },
             "required": ["type"],
         },
@@ -106,7 +108,7 @@ def parse(body: Body) -> ChatRequest:
     messages = tuple(map(_parse_message, paths, given))
     _check_question(paths[-1], messages[-1])
     # An answer that was stopped before its first word has no text.
-    read = tuple(each for each in messages if each.content or each.images)
+    read = tuple(each for each in messages if each.content or each.images or each.files)
     return ChatRequest(read, overrides, state)
 
 
@@ -128,17 +130,20 @@ def _fail(fields: Sequence[InvalidField]) -> BadRequest:
 
 
 def _parse_message(path: str, message: _Message) -> Message:
-    """Return a message with its text, and a user's images. Raises BadRequest."""
+    """Return a message with its text, and a user's images and documents. Raises BadRequest."""
     texts, images = [], []
+    files = []
     for place, part in enumerate(message.parts):
         where = f"{path}.parts[{place}]"
         if part.type == "text":
             texts.append(format_text(_require(f"{where}.text", part.text)))
+        elif part.type == "file" and message.role == "user" and is_document(part.mediaType):
+            files.append(parse_document(where, part.url, part.filename))
         elif part.type == "file" and message.role == "user":
             images.append(_parse_image(where, part))
         elif part.type != "file" and not IGNORED.fullmatch(part.type):
             raise BadRequest("must be text or file", field=f"{where}.type")
-    return Message(message.role, join_texts(texts), tuple(images))
+    return Message(message.role, join_texts(texts), tuple(images), files=tuple(files))
 
 
 def _require(path: str, value: str | None) -> str:

@@ -8,6 +8,7 @@ from shared.domain.errors import BadRequest
 from shared.http.call import JSON, Reply
 from shared.protocols.exchange import READ, Exchange, Route
 from shared.protocols.handler import read_request, respond
+from shared.protocols.message_files import resolve_files
 from shared.protocols.ui_message_stream import operations
 from shared.protocols.ui_message_stream.history import find_history
 from shared.protocols.ui_message_stream.response import HEADERS, UI_MESSAGE_STREAM
@@ -27,6 +28,7 @@ async def chat(exchange: Exchange) -> Reply:
     history = find_history(exchange, request)
     if history is not None:
         request = await exchange.wait_for(history.with_history(request))
+    request = await resolve_files(exchange, request)
     exchange.headers.update(HEADERS)
     return await respond(exchange, UI_MESSAGE_STREAM, request, history=history)
 
