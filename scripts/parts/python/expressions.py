@@ -6,7 +6,9 @@ contains a dead expression is dead itself, and the statement around it is asked 
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Set
+from functools import lru_cache
 from typing import Any
 
 import libcst as cst
@@ -17,6 +19,18 @@ DEAD = cst.Name("__dead__")
 DEAD_TEXT = cst.SimpleString('"__dead__"')  # in place of a string that is joined to another one
 UNIONS = ("Literal", "Union")
 COPIES = ("replace", "model_copy", "_replace")  # their keywords are fields
+# Nodes in which nothing is removed: half of a file.
+PUNCTUATION = {
+    *(cst.AssignEqual, cst.Colon, cst.Comma, cst.Dot, cst.LeftParen, cst.RightParen),
+    *(cst.EmptyLine, cst.ParenthesizedWhitespace, cst.SimpleWhitespace, cst.TrailingWhitespace),
+}
+# Nodes that change only if something in them is dead.
+AROUND = {
+    *(cst.AnnAssign, cst.Assert, cst.Assign, cst.AugAssign, cst.Del, cst.Expr, cst.Raise),
+    *(cst.Return, cst.SimpleStatementLine),
+    *(cst.BinaryOperation, cst.BooleanOperation, cst.Dict, cst.IfExp, cst.List, cst.Set),
+    *(cst.Subscript, cst.Tuple),
+}
 
 
 def is_dead(node: cst.CSTNode | None) -> bool:
@@ -29,6 +43,13 @@ def is_dead(node: cst.CSTNode | None) -> bool:
     if node is None or isinstance(node, (cst.BaseStatement, cst.BaseSuite)):
         return False
     return any(map(contains_dead, node.children))
+
+
+@lru_cache(maxsize=16384)
+def evaluate(literal: str) -> str | bytes:
+    """The value of the literal of a string."""
+    value: str | bytes = ast.literal_eval(literal)
+    return value
 
 
 def is_absence(node: cst.CSTNode | None) -> bool:
@@ -55,6 +76,7 @@ class ExpressionPruner(cst.CSTTransformer):
         self.names, self.gone, self.dead_attributes = names, gone, dead_attributes  # nodes, by id
         self._counts: list[int] = []  # of removals, when each open node was entered
         self.removals = 0  # how many expressions were found to be dead
+        self.is_touched = False  # whether one of them is in the node that is left
         self.words = {word for word in names.dead if word.startswith(("'", '"'))}
         self._exports: set[int] = set()  # texts of `__all__`, by id
         self._labels: set[int] = set()  # nodes of names that are no uses, by id
@@ -64,10 +86,20 @@ class ExpressionPruner(cst.CSTTransformer):
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         self._counts.append(self.removals)
-        return super().on_visit(node)
+        return type(node) not in PUNCTUATION and super().on_visit(node)
+
+    def on_visit_attribute(self, node: cst.CSTNode, attribute: str) -> None:
+        if attribute == "params":  # the base class looks up a method for each attribute
+            super().on_visit_attribute(node, attribute)
+
+    def on_leave_attribute(self, original_node: cst.CSTNode, attribute: str) -> None:
+        pass
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
         count = self._counts.pop()
+        self.is_touched = self.removals > count
+        if not self.is_touched and type(original_node) in AROUND:
+            return updated_node
         updated: Any = super().on_leave(original_node, updated_node)
         if self.removals == count:  # nothing in it is dead: most nodes
             return updated
@@ -120,10 +152,10 @@ class ExpressionPruner(cst.CSTTransformer):
         return DEAD
 
     def leave_SimpleString(self, original_node: Any, updated_node: Any) -> Any:
-        text = updated_node.evaluated_value
+        text = evaluate(updated_node.value)
         is_gone = isinstance(text, str) and self.gone.is_gone_string(text)
         if id(original_node) in self._exports:
-            is_gone = self.names.is_dead(text)
+            is_gone = isinstance(text, str) and self.names.is_dead(text)
         return self._dead() if is_gone or updated_node.value in self.words else updated_node
 
     def leave_FormattedString(self, original_node: Any, updated_node: Any) -> Any:
@@ -178,17 +210,17 @@ class ExpressionPruner(cst.CSTTransformer):
         return updated_node
 
     def leave_Call(self, original_node: Any, updated_node: Any) -> Any:
-        if is_dead(updated_node.func):
+        if self.is_touched and is_dead(updated_node.func):
             return DEAD
         if self._is_mark_of_a_part(updated_node):
             return self._dead()
         arguments = self._without_parameters(updated_node)
-        rest = [each for each in arguments if not is_dead(each)]
+        dead = [each for each in arguments if is_dead(each)] if self.is_touched else []
+        rest = [each for each in arguments if each not in dead]
         callee = callee_name(updated_node)
         if any(
-            is_dead(each)
-            and (callee in ("param", "fixture") or (each.keyword is None and each.star != "**"))
-            for each in arguments
+            callee in ("param", "fixture") or (each.keyword is None and each.star != "**")
+            for each in dead
         ):
             return DEAD
         if len(rest) == len(updated_node.args):
