@@ -49,6 +49,8 @@ SLOW = (
     "tests/template/test_parts.py::test_order",
     "tests/template/test_sign_in.py",
 )
+# A minute each: started last, one of them would leave the other cores idle.
+LONGEST = ("tests/template/test_parts",)
 # They need a browser, and a language model: `make test-browser` and `make test-model` run them.
 collect_ignore = [] if os.environ.get("TEST_BROWSER") else ["browser"]
 collect_ignore += [] if os.environ.get("TEST_MODEL") else ["model"]
@@ -68,7 +70,8 @@ def pytest_sessionstart() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow, before `-m` selects."""
+    """Mark what is slow, before `-m` selects; begin with what takes longest."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker("slow")
