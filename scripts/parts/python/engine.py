@@ -250,7 +250,11 @@ def prune(
     attributes = _find_attributes(tree, gone.places) if gone.places else set()
     while True:
         names = Names(parsed, set(dead))
-        new = tree.visit(Pruner(names, gone, attributes, is_test=is_test)).code
+        pruner = Pruner(names, gone, attributes, is_test=is_test)
+        pruned = tree.visit(pruner)
+        if not names.dead and not pruner.removals:
+            return text, False
+        new = pruned.code
         names.dead |= _lost_names(parsed, read_module(new))
         if names.dead == dead:
             return new, "pytestmark" in dead
