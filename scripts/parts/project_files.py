@@ -44,7 +44,8 @@ def _without_lines(text: str, is_gone: Callable[[str], bool]) -> str:
 def remove_from_requirements(tree: Tree, removal: Removal) -> None:
     """Remove packages, and included files that are gone, with the comment above."""
     names = "|".join(re.escape(each) for each in sorted(removal.packages)) or "(?!)"
-    files = "|".join(re.escape(each.rpartition("/")[2]) for each in removal.paths) or "(?!)"
+    gone, left = ({each.rpartition("/")[2] for each in paths} for paths in (removal.paths, tree))
+    files = "|".join(map(re.escape, sorted(gone - left))) or "(?!)"
     line = rf"(?mi)^(?:(?:#.*\n)*(?:-r (?:\S*/)?(?:{files})|(?:{names})(?:\[.*\])? ?[=<>;].*)\n)+"
     for name, text in text_files(tree, ".txt"):
         if "requirements" in name or name == "constraints.txt":
@@ -157,7 +158,15 @@ def _write_json(document: object) -> str:
 
 
 def remove_from_yaml(tree: Tree, removal: Removal) -> None:
-    """Remove variables of azd from azure.yaml and the workflows, and a key without any left."""
+    """Remove variables of azd from azure.yaml and the workflows, and a key without any left.
+
+    A service of azure.yaml goes with its folder, which Dependabot then does not watch any more.
+    """
+    folders = _with_folders(removal.paths) - _with_folders(tree)
+    gone = "|".join(map(re.escape, sorted(folders))) or "(?!)"
+    service = rf"(?m)^  [\w-]+:.*\n    project: (?:{gone})(?: #.*)?\n(?:    .*\n)*"
+    edit(tree, "azure.yaml", lambda text: re.sub(service, "", text))
+    edit(tree, ".github/dependabot.yml", lambda text: re.sub(rf', "/(?:{gone})"', "", text))
     names = "|".join(sorted(removal.settings)) or "(?!)"
     for name, text in text_files(tree, ".yaml", ".yml"):
         if name == "azure.yaml" or name.startswith(".github/"):

@@ -28,6 +28,7 @@ def write_tasks(commands: list[str], **more: object) -> str:
 
 BEFORE: Tree = {
     "evals/__main__.py": "",
+    "evals/requirements.txt": "",  # of the same name as another one
     "requirements-eval.txt": "",
     "shared/app.py": "",
     "requirements-dev.txt": "-r requirements.txt\n# It.\n-r requirements-eval.txt\npytest==9\n",
@@ -35,7 +36,10 @@ BEFORE: Tree = {
     ".funcignore": "evals\nrequirements-eval.txt\nshared\n",
     "tests/template/functions.txt": "a FUNCTION GET eval/{id}\nb FUNCTION GET chat\n",
     "local.settings.sample.json": '{\n  "Values": {\n    "EVAL_MODEL": "",\n    "B": ""\n  }\n}\n',
-    "azure.yaml": "a:\n  secrets:\n    - EVAL_MODEL\n  variables: # b\n    - A\n    - EVAL_MODEL\n",
+    "azure.yaml": "services:\n  api:\n    project: .\n  evals: # c\n    project: evals\n"
+    "    hooks:\n      a: b\na:\n  secrets:\n    - EVAL_MODEL\n"
+    "  variables: # b\n    - A\n    - EVAL_MODEL\n",
+    ".github/dependabot.yml": 'a: ["/", "/evals", "/shared"]\n',
     ".github/workflows/a.yml": "env:\n  EVAL_MODEL: ${{ vars.EVAL_MODEL }}\n  A: b\n",
     "test.http": "@host = a\n\n### One\nGET {{host}}/chat\n\n### Two\nGET {{host}}/eval/1\n",
     ".vscode/tasks.json": write_tasks(["make eval A=${input:a}", "make run"], inputs=[{"id": "a"}]),
@@ -55,7 +59,8 @@ AFTER = {
     ".funcignore": "shared\n",
     "tests/template/functions.txt": "b FUNCTION GET chat\n",
     "local.settings.sample.json": '{\n  "Values": {\n    "B": ""\n  }\n}\n',
-    "azure.yaml": "a:\n  variables: # b\n    - A\n",
+    "azure.yaml": "services:\n  api:\n    project: .\na:\n  variables: # b\n    - A\n",
+    ".github/dependabot.yml": 'a: ["/", "/shared"]\n',
     ".github/workflows/a.yml": "env:\n  A: b\n",
     "test.http": "@host = a\n\n### One\nGET {{host}}/chat\n",
     ".vscode/tasks.json": write_tasks(["make run"]),
@@ -92,6 +97,7 @@ def test_target_goes_with_the_command_that_it_runs() -> None:
     tree: Tree = {
         "Makefile": ".PHONY: help eval-draft eval-run\n\n" + "".join(recipes.values()),
         "evals/__main__.py": "",
+        "evals/requirements.txt": "",  # of the same name as another one
         "evals/runner.py": "",
         "evals/drafts/command.py": "",
     }
