@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 FILE_PART = "file"
 MAX_FIELD_BYTES = 1000  # of a field that is no file; the rest is read past
-POLL_SECONDS = 0.2
+POLL_SECONDS, MAX_POLL_SECONDS = 0.2, 1.0  # a poll may be a request to a storage account
 SPARE_SECONDS = 1.0  # before the deadline, for the answer
 NO_FILE = "is required, the part of the form that holds a file"
 NO_UPLOADS = "This deployment takes no uploads (UPLOADS)."
@@ -61,12 +61,14 @@ async def wait_until_read(
 
     Raises ChatErrors.
     """
+    seconds = POLL_SECONDS
     while True:
         found = (await uploads.get(owner, ids)).values()
         now = asyncio.get_running_loop().time()
         if now >= end or all(each.is_finished for each in found):
             return list(found)
-        await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(seconds)
+        seconds = min(seconds * 1.5, MAX_POLL_SECONDS)
 
 
 async def run_to_end(work: Coroutine[Any, Any, T]) -> T:

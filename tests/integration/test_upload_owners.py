@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +13,9 @@ import pytest
 
 from shared.app import ROUTES
 from shared.bootstrap.build import build
-from shared.http.call import Call
 from shared.protocols.exchange import App
 from shared.settings import read_settings
-from tests.support.calls import ANNA, BEN, JSON, ask, call
+from tests.support.calls import ANNA, BEN, ask, call
 from tests.support.upload_calls import (
     SETTINGS,
     delete,
@@ -29,16 +26,17 @@ from tests.support.upload_calls import (
     upload,
     wait_until_read,
 )
+from tests.support.upload_ways import (
+    ASKING,
+    KEY,
+    SECRETS,
+    STRANGERS,
+    WAYS,
+    method,
+    request,
+    text_of,
+)
 from tests.support.uploads import FORM, encode_form
-
-KEY = "the-key-of-the-clients"
-SECRETS = {"anna": "quokka", "ben": "numbat"}
-QUESTION = "Which animal is on the secret badge?"
-ASKING = {"messages": [{"role": "user", "content": QUESTION}]}
-
-
-def text_of(owner: str) -> bytes:
-    return f"# Badges\n\nThe animal on the secret badge is the {SECRETS[owner]}.".encode()
 
 
 @pytest.fixture(scope="module")
@@ -62,74 +60,6 @@ def app(folder: Path) -> Iterator[App]:
 def sourcefile(app: App, owner: str) -> str:
     (own,) = asyncio.run(store_of(app).list(owner))
     return own.sourcefile
-
-
-MCP = {"accept": "application/json, text/event-stream"}
-
-
-def tool(name: str, **arguments: Any) -> dict[str, Any]:
-    params = {"name": name, "arguments": arguments}
-    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-
-
-def method(name: str, **params: Any) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
-
-
-SEARCH = {"ext": {"generative_qa_parameters": {"llm_question": QUESTION}}}
-PARTS = {"messages": [{"role": "user", "parts": [{"type": "text", "text": QUESTION}]}]}
-# Each way to a passage: the route, and the body, where `{file}` is the name of the document.
-NAMING_PARTS = [{"type": "file", "file": {"file_id": "{id}"}}, {"type": "text", "text": QUESTION}]
-NAMING = {"messages": [{"role": "user", "content": NAMING_PARTS}]}
-INPUT_PARTS = [{"type": "input_file", "file_id": "{id}"}, {"type": "input_text", "text": QUESTION}]
-NAMING_INPUT = {"input": [{"role": "user", "content": INPUT_PARTS}]}
-WAYS: list[Any] = [
-    ("/chat", ASKING),
-    ("/chat/stream", ASKING),
-    ("/ask", ASKING),
-    pytest.param(("/api/chat", PARTS), marks=pytest.mark.part("ai-sdk")),
-    pytest.param(("/aog/v0.2/services/{service}", ASKING), marks=pytest.mark.part("aog")),
-    pytest.param(("/v1/chat/completions", ASKING), marks=pytest.mark.part("openai")),
-    pytest.param(("/openai/v1/chat/completions", ASKING), marks=pytest.mark.part("openai")),
-    pytest.param(("/v1/chat/completions", NAMING), marks=pytest.mark.part("openai")),
-    pytest.param(("/v1/responses", {"input": QUESTION}), marks=pytest.mark.part("responses")),
-    pytest.param(("/v1/responses", NAMING_INPUT), marks=pytest.mark.part("responses")),
-    pytest.param(("/_search", SEARCH), marks=pytest.mark.part("opensearch")),
-    pytest.param(("/{index}/_search", SEARCH), marks=pytest.mark.part("opensearch")),
-    pytest.param(("/mcp", tool("search", query=QUESTION)), marks=pytest.mark.part("mcp")),
-    pytest.param(("/mcp", tool("ask", question=QUESTION)), marks=pytest.mark.part("mcp")),
-    pytest.param(("/mcp", tool("fetch", id="{file}")), marks=pytest.mark.part("mcp")),
-    pytest.param(
-        ("/mcp", method("resources/read", uri="document:///{file}")), marks=pytest.mark.part("mcp")
-    ),
-    pytest.param(("/content/{path}", None), marks=pytest.mark.part("content")),
-]
-PRINCIPAL = {
-    "claims": [
-        {"typ": "groups", "val": "anna"},
-        {"typ": "tid", "val": "another-tenant"},
-        {"typ": "roles", "val": "Chat.Admin"},
-    ]
-}
-IN_GROUP = base64.b64encode(json.dumps(PRINCIPAL).encode()).decode()
-STRANGERS = {
-    "another user": BEN,
-    "another tenant": JSON | {"x-ms-client-principal-id": "eve", "x-ms-client-principal": IN_GROUP},
-    "a function key": JSON | {"x-functions-key": "k"},
-    "the key of the app": JSON | {"api-key": KEY},
-    "nobody": JSON,
-}
-
-
-def request(way: tuple[str, Any], headers: dict[str, str], file: str) -> Call:
-    route, body = way
-    places = {"{service}": "chat", "{index}": "documents", "/content/{path}": file}
-    path = next((value for name, value in places.items() if name in route), "")
-    if body is None:
-        return call(route, headers=headers, method="GET", path=path)
-    id = file.partition("/")[0]
-    filled = json.loads(json.dumps(body).replace("{file}", file).replace("{id}", id))
-    return call(route, filled, headers | MCP, path=path)
 
 
 @pytest.mark.parametrize("owner", ["anna", "ben"])

@@ -37,7 +37,8 @@ class BlobDraft:
         self._container, self._record, self._limits, self._mark = container, record, limits, mark
         self._id = make_id()
         self._path = upload_path(record.owner, self._id)
-        self._blob = container.blob(f"{self._path}/{content_name(record.name)}")
+        self._name = f"{self._path}/{content_name(record.name)}"
+        self._blob = container.blob(self._name)
         self._buffer, self._blocks = bytearray(), list[BlobBlock]()
         self._size, self._digest = 0, sha256()
         self._may_exist = False  # a commit was begun, whose outcome is not known
@@ -79,7 +80,7 @@ class BlobDraft:
                 metadata={RECORD_KEY: encode(record)},
                 match_condition=MatchConditions.IfMissing,
             )
-        self._may_exist = False
+        self._may_exist, self._blocks = False, []
         await self.discard()
         return make_upload(self._id, record, Result())
 
@@ -87,8 +88,12 @@ class BlobDraft:
         """Delete what is written. Without effect after `commit`."""
         may_exist, self._may_exist = self._may_exist, False
         mark, self._mark = self._mark, ""
+        blocks, self._blocks = self._blocks, []
         with suppress(ChatError):  # the mark counts for some minutes more
             if may_exist:  # the answer to a commit was lost: nobody shall find the upload
                 await self._container.mark_deleted(self._path)
+            elif blocks:  # they would stay, and cost, for a week: an empty blob replaces them
+                await self._container.put(self._name)
+                await self._container.delete(self._name)
             if mark:
                 await self._container.delete(mark)

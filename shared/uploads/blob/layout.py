@@ -57,6 +57,11 @@ class StoredUpload:
         return self.path.rpartition("/")[2]
 
     @property
+    def owner(self) -> str:
+        """The key of its owner."""
+        return self.path.partition("/")[0]
+
+    @property
     def content(self) -> StoredBlob | None:
         """The file; None if it is removed."""
         return next((it for name, it in self.blobs.items() if name.startswith(CONTENT)), None)
@@ -79,7 +84,7 @@ class StoredUpload:
         if self.is_deleted or content is None:
             return None
         record = decode(content.metadata.get(RECORD_KEY), Record)
-        if record is None or owner_key(record.owner) != self.path.partition("/")[0]:
+        if not record or not record.owner or owner_key(record.owner) != self.owner:
             return None
         return make_upload(self.id, record, self.result)
 

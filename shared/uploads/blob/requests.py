@@ -8,15 +8,16 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from azure.core import MatchConditions
-from azure.core.exceptions import HttpResponseError
+from azure.core.exceptions import HttpResponseError, ResourceExistsError
 from azure.storage.blob.aio import BlobClient, ContainerClient
 
 from shared.azure.errors import map_errors, map_malformed_response
-from shared.domain.errors import Misconfigured, NotFound, Unavailable
+from shared.domain.errors import Misconfigured, NotFound
 from shared.files.blobs import error_code, map_status
 from shared.uploads.base import NO_UPLOAD
 from shared.uploads.blob.layout import DELETED, StoredBlob
 
+CONTAINER = "uploads"
 ROLE = "Storage Blob Data Contributor"
 PAGE_SECONDS = 30.0  # of a listing: one request has up to 5,000 blobs
 
@@ -54,8 +55,8 @@ class UploadsContainer:
             async with self.request():
                 await blob.append_block(b".")
             return
-        with suppress(Unavailable):  # another request has created it
-            async with self.request():
+        async with self.request():
+            with suppress(ResourceExistsError):  # another request has created it
                 await blob.create_append_blob(match_condition=MatchConditions.IfMissing)
         async with self.request():
             await blob.append_block(b".")
@@ -106,7 +107,7 @@ class UploadsContainer:
 def map_upload_status(error: HttpResponseError) -> Exception:
     """Map an error response of the container to a ChatError."""
     if error.status_code == 404 and "ContainerNotFound" in error_code(error):
-        cause = "uploads: there is no container `uploads`: is AZURE_UPLOADS_ENDPOINT right?"
+        cause = f"uploads: there is no container `{CONTAINER}`: is AZURE_UPLOADS_ENDPOINT right?"
         return Misconfigured(cause=cause)
     mapped = map_status(error, ROLE)
     return NotFound(NO_UPLOAD) if isinstance(mapped, NotFound) else mapped

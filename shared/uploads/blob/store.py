@@ -70,9 +70,19 @@ class BlobUploads:
         return BlobDraft(self._container, record, self.limits, mark)
 
     async def enqueue(self, uploads: Sequence[Upload]) -> None:
-        """Send a message for each stored upload. Raises Unavailable, Misconfigured."""
-        sends = (self._queue.send(upload_path(each.owner, each.id)) for each in uploads)
-        await asyncio.gather(*sends)
+        """Send a message for each stored upload.
+
+        A message that fails may have arrived, and its upload may have replaced others: nothing is
+        undone, and the sweep sends what is missing.
+        """
+        await asyncio.gather(*(self._send(upload_path(it.owner, it.id)) for it in uploads))
+
+    async def _send(self, path: str) -> None:
+        """Send a message, or log why the sweep will have to."""
+        try:
+            await self._queue.send(path)
+        except ChatError as error:
+            log.error("uploads: a message was not sent, the sweep sends it: %s", error.cause)
 
     async def has_any(self, owner: str) -> bool:
         """Whether an owner may have uploads. Raises Unavailable, Misconfigured."""
@@ -102,10 +112,7 @@ class BlobUploads:
             raise NotFound(NO_UPLOAD)
         path = upload_path(owner, id)
         await self._container.mark_deleted(path)
-        try:
-            await self._queue.send(path)
-        except ChatError as error:  # nobody finds it any more, and the sweep removes it
-            log.warning("uploads: the message of a deletion was not sent: %s", error.cause)
+        await self._send(path)
 
     async def open(self, id: str) -> File:
         """Open the file of an upload, whoever its owner is.
