@@ -29,7 +29,9 @@ class SandboxLimits(BaseModel):
 
     max_bytes: int = MAX_FILE_BYTES
     timeout: float = 60.0
+    timeout_hint: str = "--seconds allows more"  # of the message about a timeout
     max_memory: int = 1024 * MEGABYTE
+    files_per_process: int = 200  # a new one frees what the libraries keep in memory
 
 
 class ReadRequest(BaseModel):
@@ -57,8 +59,8 @@ def encode_line(message: ReadRequest | ReadReply) -> bytes:
 
 
 _ROOT = Path(__file__).parent.parent
-_FILES_PER_PROCESS = 200  # per process; a new one frees what the libraries keep in memory
 _START_SECONDS = 60.0
+NO_PROCESS = "The process that reads files does not start: {reason}."
 # The environment variables of the child process; none of them is a secret.
 INHERITED_VARIABLES = (
     "PATH",
@@ -121,7 +123,8 @@ class SandboxReader:
             is_reusable = not reply.must_restart and self._files_left > 0
             return reply
         except TimeoutError as error:
-            message = f"It took more than {self.limits.timeout:g} seconds: --seconds allows more."
+            hint = f": {self.limits.timeout_hint}" if self.limits.timeout_hint else ""
+            message = f"It took more than {self.limits.timeout:g} seconds{hint}."
             raise UnreadableDocument(message) from error
         except (OSError, ValueError):
             return ReadReply(error="It is damaged: what reads it crashed.", must_restart=True)
@@ -131,8 +134,11 @@ class SandboxReader:
 
     async def _ensure_process(self) -> Process:
         if self._process is None or self._process.returncode is not None:
-            self._process = await _start_process(self.limits)
-            self._files_left = _FILES_PER_PROCESS
+            try:
+                self._process = await _start_process(self.limits)
+            except OSError as error:  # such as too many processes
+                raise SandboxStartError(NO_PROCESS.format(reason=error.strerror)) from error
+            self._files_left = self.limits.files_per_process
             await self._wait_until_ready(self._process)
         self._files_left -= 1
         return self._process

@@ -100,11 +100,10 @@ async def open_setup(
         raise SettingsError(("--embedding-model needs --indexer or AZURE_SEARCH_VECTORIZER",))
     if settings.azure_search_endpoint:
         read_index_fields(settings)  # refused before a model is called
-    prompt = (SHARED_FOLDER / "rag" / "prompts" / "describe.txt").read_text("utf-8").strip()
     clients = Clients(settings, batch=True)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(clients.close)
-        enricher = build_enricher(clients, prompt)
+        enricher = build_enricher(clients, read_prompt())
         dimensions = await get_embedding_dimensions(settings)
         writer = build_writer(clients, options, dimensions, restricted)
         stack.push_async_callback(writer.close)
@@ -114,6 +113,11 @@ async def open_setup(
         if enricher.vision:
             description += f", images described by {enricher.vision.name}"
         yield IngestSetup(writer, enricher, description)
+
+
+def read_prompt() -> str:
+    """Return the system message for descriptions of images."""
+    return (SHARED_FOLDER / "rag" / "prompts" / "describe.txt").read_text("utf-8").strip()
 
 
 def build_enricher(clients: Clients, prompt: str) -> Enricher:

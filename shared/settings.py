@@ -171,6 +171,9 @@ REQUIREMENTS = (
     ("AZURE_SEARCH_KNOWLEDGE_BASE", "AZURE_SEARCH_ENDPOINT"),
     ("AZURE_SEARCH_KNOWLEDGE_SOURCES", "AZURE_SEARCH_KNOWLEDGE_BASE"),
     ("AZURE_SEARCH_KNOWLEDGE_EFFORT", "AZURE_SEARCH_KNOWLEDGE_BASE"),
+    ("AZURE_UPLOADS_ENDPOINT", "AZURE_UPLOADS_QUEUE_ENDPOINT"),
+    ("AZURE_UPLOADS_ENDPOINT", "AZURE_UPLOADS_INDEX"),
+    ("AZURE_UPLOADS_ENDPOINT", "AZURE_SEARCH_ENDPOINT"),
 )
 UNTRUSTED_SIGN_IN = (
     "WEBSITE_AUTH_ENABLED is set, and the platform is not App Service: any client could send its "
@@ -243,6 +246,9 @@ class Settings(BaseModel):
     max_upload_pages: int = Field(default=1000, ge=1)
     max_uploads: int = Field(default=100, ge=1)
     max_uploads_per_day: int = Field(default=200, ge=1)
+    azure_uploads_endpoint: SecureUrl | None = None
+    azure_uploads_queue_endpoint: SecureUrl | None = None
+    azure_uploads_index: IndexName | None = None
 
     # Stored conversations
     memory_file: Name | None = None

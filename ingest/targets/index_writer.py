@@ -28,6 +28,10 @@ class DocumentRejected(Exception):
     """An index rejected a file; the message is a sentence without the file's name."""
 
 
+class RequestRejected(DocumentRejected):
+    """The index rejected a whole request, which may be the fault of its definition."""
+
+
 class IndexUnavailable(DocumentRejected):
     """The index accepts no file at all, which ends the run. The message says what to do."""
 

@@ -13,10 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from ingest.cli import run_command
-from ingest.sandbox import SandboxLimits, SandboxReader
 from ingest.setup import IngestOptions, open_setup
 from ingest.uploads.folder import FolderRun, FolderSource
-from ingest.uploads.indexer import READ_SECONDS, UploadIndexer
+from ingest.uploads.indexer import UploadIndexer, make_reader
 from shared.retrieval.sqlite.schema import is_index_file
 from shared.settings import MIB, Settings
 from shared.uploads.folder.records import INDEX
@@ -33,10 +32,9 @@ async def run(root: Path, settings: Settings) -> tuple[str, ...]:
     if index.exists() and not is_index_file(index):
         index.unlink()  # damaged: it is made again of the files
     settings = settings.model_copy(update={"index_file": str(index)})
-    limits = SandboxLimits(max_bytes=settings.max_upload_megabytes * MIB, timeout=READ_SECONDS)
     async with (
         open_setup(settings, IngestOptions(folder=None), restricted=True) as setup,
-        SandboxReader(limits) as reader,
+        make_reader(settings.max_upload_megabytes * MIB) as reader,
     ):
         source = FolderSource(root)
         parts = (source, reader, setup.writer, setup.enricher, settings.max_upload_pages)

@@ -39,6 +39,7 @@ class Result(BaseModel):
     state: State = "queued"
     reason: str = ""
     attempts: int = 0  # to read it
+    given_up: float | None = None  # in seconds since 1970: for a day it is tried again
 
 
 def make_upload(id: str, record: Record, result: Result) -> Upload:

@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 
-from ingest.targets.index_writer import DocumentRejected, IndexUnavailable
+from ingest.targets.index_writer import DocumentRejected, IndexUnavailable, RequestRejected
 from shared.azure.errors import NO_IDENTITY_MESSAGE, error_retry_after, is_untrusted
 
 P = ParamSpec("P")
@@ -127,4 +127,4 @@ def map_failure(failure: Exception) -> DocumentRejected:
             )
         case _:
             code = getattr(getattr(failure, "error", None), "code", None)
-            return DocumentRejected(REQUEST_REJECTED.format(status=status, code=code))
+            return RequestRejected(REQUEST_REJECTED.format(status=status, code=code))

@@ -14,46 +14,19 @@ from ingest.sandbox import SandboxReader
 from ingest.targets.index_writer import IndexUnavailable
 from ingest.uploads.__main__ import run
 from ingest.uploads.folder import POLL_SECONDS, UNQUEUED_SECONDS
-from ingest.uploads.indexer import MAX_ATTEMPTS, STOPPED
+from ingest.uploads.indexer import MAX_ATTEMPTS, STOPPED, make_reader
 from shared.settings import SHARED_FOLDER, read_settings
 from shared.uploads.base import Upload, UploadLimits
 from shared.uploads.folder.records import INDEX, list_folders
+from shared.uploads.folder.store import FolderUploads
 from tests.support.fake_index_writer import FakePassageReader
+from tests.support.moments import Killed, Moments
+from tests.support.sample_files import endless_xlsx
 from tests.support.servers import LAPTOP
 from tests.support.uploads import UploadsFolder
 
+LARGE = UploadLimits(file_bytes=10**6, files=3, files_per_day=3)
 DOCUMENTS = SHARED_FOLDER / "data" / "documents"
-
-
-class Killed(BaseException):
-    """The process ends."""
-
-
-class Moments:
-    """Ends the process before or after the nth call of what it wraps."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit, self.count = limit, 0
-
-    def pass_moment(self) -> None:
-        self.count += 1
-        if self.count == self.limit:
-            raise Killed
-
-    def wrap(self, target: Any) -> Any:
-        moments = self
-
-        class Wrapped:
-            def __getattr__(self, name: str) -> Any:
-                async def call(*args: Any) -> Any:
-                    moments.pass_moment()
-                    result = await getattr(target, name)(*args)
-                    moments.pass_moment()
-                    return result
-
-                return call
-
-        return Wrapped()
 
 
 @pytest.fixture
@@ -115,6 +88,16 @@ def test_limit_of_pages_is_a_setting(tmp_path: Path) -> None:
     run_as_the_app(folder, MAX_UPLOAD_PAGES="2")
 
     assert states(folder) == {"plan.pdf": ("failed", "It has 6 pages; an upload may have 2.")}
+
+
+def test_timeout_names_no_option_that_a_user_does_not_have(folder: UploadsFolder) -> None:
+    reader = make_reader(10**6)
+    reader.limits = reader.limits.model_copy(update={"timeout": 0.5})
+    folder.store = FolderUploads(folder.root, LARGE, lambda: None)
+    folder.add("anna", "plan.xlsx", endless_xlsx())
+    folder.run(reader)
+
+    assert states(folder) == {"plan.xlsx": ("failed", "It took more than 0.5 seconds.")}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,114 @@
+"""Finds uploads that ended attempts have left, and removes blobs and passages of no upload."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ingest.targets.index_writer import DocumentRejected
+from ingest.uploads.blob_run import ATTEMPT_SECONDS, is_removed
+from ingest.uploads.index import UploadsIndex
+from shared.uploads.base import is_upload_id
+from shared.uploads.blob.layout import (
+    DAY,
+    DRAFT_SECONDS,
+    IDS,
+    StoredBlob,
+    StoredUpload,
+    group,
+    is_draft,
+)
+from shared.uploads.blob.requests import UploadsContainer
+from shared.uploads.records import utc_day
+
+log = logging.getLogger("uploads")
+
+MAX_READ_AGAIN = 200
+"""Uploads that one run has read again although they are found: the next one continues."""
+
+
+@dataclass(frozen=True, slots=True)
+class UploadsSweep:
+    """Compares the container and the index of uploads."""
+
+    container: UploadsContainer
+    index: UploadsIndex
+    send: Callable[[str], Awaitable[None]]  # sends the message of an upload
+    fingerprint: str  # of uploads that are up to date
+    now: Callable[[], float] = time.time  # in seconds since 1970
+
+    async def run(self) -> None:
+        """Send messages, and remove what is unused. Raises DocumentRejected, ChatErrors."""
+        indexed, failure = await self._list_index()  # first: it has no upload that is made later
+        blobs = await self.container.list()
+        uploads = group(blobs)
+        for path in self._list_messages(uploads, indexed):
+            await self.send(path)
+        for blob in self._list_unused(blobs, {each.id for each in uploads}):
+            await self.container.delete(blob.name)
+        if failure:
+            raise failure
+        await self._remove_passages(indexed or {}, {each.id for each in uploads})
+
+    async def _list_index(self) -> tuple[Mapping[str, str] | None, DocumentRejected | None]:
+        """The fingerprints of the documents in the index, or why they are unknown."""
+        try:
+            return await self.index.fingerprints(), None
+        except DocumentRejected as failure:
+            return None, failure
+
+    def _list_messages(
+        self, uploads: Iterable[StoredUpload], indexed: Mapping[str, str] | None
+    ) -> list[str]:
+        """The paths of the uploads that must be read or removed, and that no attempt changes."""
+        idle = [each for each in uploads if not self._may_change(each)]
+        paths = [each.path for each in idle if is_removed(each) or _is_waiting(each)]
+        outdated = [each for each in idle if self._is_outdated(each, indexed)]
+        outdated.sort(key=lambda each: each.result.attempts)  # what failed before comes last
+        return paths + [each.path for each in outdated[:MAX_READ_AGAIN]]
+
+    def _may_change(self, stored: StoredUpload) -> bool:
+        """Whether an attempt may still run."""
+        return any(self._is_new(blob) for blob in stored.blobs.values())
+
+    def _is_new(self, blob: StoredBlob, seconds: float = ATTEMPT_SECONDS) -> bool:
+        return blob.modified > self.now() - seconds
+
+    def _is_outdated(self, stored: StoredUpload, indexed: Mapping[str, str] | None) -> bool:
+        """Whether an upload is ready, and its passages are missing or would now be others."""
+        upload = stored.upload
+        if upload is None or upload.state != "ready" or indexed is None:
+            return False
+        return indexed.get(upload.path) != self.fingerprint
+
+    def _list_unused(self, blobs: Sequence[StoredBlob], ids: set[str]) -> list[StoredBlob]:
+        """The blobs that are not used any more, and belong to no upload."""
+        return [blob for blob in blobs if self._is_unused(blob, ids)]
+
+    def _is_unused(self, blob: StoredBlob, ids: set[str]) -> bool:
+        folder, _, name = blob.name.rpartition("/")
+        if is_draft(blob):
+            return not self._is_new(blob, DRAFT_SECONDS)
+        if self._is_new(blob):  # or of a day that has begun during the run
+            return False
+        if name.startswith(DAY):
+            return name != f"{DAY}{utc_day(self.now())}"
+        return f"{folder}/" == IDS and name not in ids
+
+    async def _remove_passages(self, indexed: Iterable[str], ids: set[str]) -> None:
+        """Remove the passages of uploads that do not exist."""
+        folders = {name.partition("/")[0] for name in indexed}
+        for id in sorted(folders - ids):
+            if is_upload_id(id):
+                log.warning("uploads: the index has passages of %s, which does not exist", id)
+                await self.index.remove_folder(id)
+
+
+def _is_waiting(stored: StoredUpload) -> bool:
+    """Whether an upload must be read: for the first time, again, or it has been given up."""
+    upload = stored.upload
+    if upload is None:
+        return False
+    return not upload.is_finished or stored.result.given_up is not None
