@@ -192,12 +192,15 @@ param memoryDays int = 90
 @description('Lets users agree to copies of the answers that they rate, in a container of their own.')
 param feedbackCopies bool = false
 
+@description('Lets people who have signed in bring documents of their own, which an app of its own reads.')
+param takesUploads bool = false
+
 @allowed(['Periodic', 'Continuous7Days', 'Continuous30Days'])
 @description('How conversations are backed up: every four hours, restored by Microsoft\'s support, or continuously, restored by you to any moment of 7 or 30 days. There is no way back from continuous to periodic.')
 param cosmosBackup string = 'Periodic'
 
 @allowed(['Standard_LRS', 'Standard_ZRS', 'Standard_GRS', 'Standard_GZRS', 'Standard_RAGRS', 'Standard_RAGZRS'])
-@description('How both storage accounts are copied: in one data center, over zones, or to another region too. A change from or to zones is a migration, which this does not start.')
+@description('How the storage accounts are copied: in one data center, over zones, or to another region too. A change from or to zones is a migration, which this does not start.')
 param storageSku string = 'Standard_LRS'
 
 @description('Puts search, models, storage and conversations behind private endpoints, and the app into a virtual network.')
@@ -281,6 +284,10 @@ var defaultNames = {
   network: 'vnet-${token}'
   plan: 'plan-${token}'
   app: 'func-${token}'
+  uploadsIdentity: 'id-uploads-${token}'
+  uploadsStorage: 'stupl${token}'
+  uploadsPlan: 'plan-uploads-${token}'
+  uploadsApp: 'func-uploads-${token}'
 }
 var names = union(defaultNames, resourceNames)
 var signIn = !empty(authClientId)
@@ -290,6 +297,8 @@ var openAiParts = split(existingOpenAiId, '/') // /subscriptions/2/resourceGroup
 var callers = signIn ? 'signed-in' : openToAll ? 'anyone' : 'keys'
 var memory = signIn && useMemory
 var copies = memory && feedbackCopies
+var nobodysUploads = 'AZURE_UPLOADS needs sign-in, as uploads belong to who has signed in: docs/sign-in.md, or azd env set AZURE_UPLOADS false.'
+var storesUploads = takesUploads && (signIn ? true : fail(nobodysUploads))
 // Azure refuses a template that gives a role to the same principal twice.
 var indexersGroup = toLower(indexersGroupId) == toLower(principalId) ? '' : indexersGroupId
 var indexers = concat(
@@ -327,6 +336,12 @@ var documents = 'documents'
 var packages = 'packages'
 var database = 'chat'
 var answerCopies = 'feedback' // the name that the app knows
+// In a search service that existed before, another environment may have uploads, too.
+var uploadsIndex = createSearch ? '${searchIndex}-uploads' : '${searchIndex}-uploads-${token}'
+var uploadsName = 'uploads' // the container and the queue
+var uploadsSwitch = storesUploads ? { UPLOADS: 'on' } : {}
+// The reader has the limits on uploads that the app has. What else may answer is code or a file that it has not.
+var readerSettings = union(appSettings, uploadsSwitch, { CHAT_MODEL: 'azure-openai', MODEL_PROVIDERS: '' })
 var conversations = 'memory' // another layout or partition key would be in another container: memory-2
 
 // `azd down` deletes the groups that a deployment declares (since azd 1.24.1), so an existing one is not declared.
@@ -455,6 +470,32 @@ module cosmos 'modules/cosmos.bicep' = if (memory) {
   }
 }
 
+module uploadIdentity 'modules/identity.bicep' = if (storesUploads) {
+  scope: resourceGroup(groupName)
+  dependsOn: [group]
+  params: {
+    name: names.uploadsIdentity
+    location: location
+    tags: tags
+  }
+}
+
+module uploadStorage 'modules/uploads_storage.bicep' = if (storesUploads) {
+  scope: resourceGroup(groupName)
+  dependsOn: [group]
+  params: {
+    name: names.uploadsStorage
+    location: location
+    tags: tags
+    sku: storageSku
+    uploadsName: uploadsName
+    packages: packages
+    closed: useVnet
+  }
+}
+
+var uploadEndpoints = storesUploads ? [{ name: 'uploads', resourceId: uploadStorage!.outputs.id, group: 'blob' }, { name: 'upload-messages', resourceId: uploadStorage!.outputs.id, group: 'queue' }] : []
+
 module network 'modules/network.bicep' = if (useVnet) {
   scope: resourceGroup(groupName)
   // A Cosmos DB account takes one change at a time.
@@ -471,6 +512,7 @@ module network 'modules/network.bicep' = if (useVnet) {
       ],
       createSearch ? [{ name: 'search', resourceId: search!.outputs.id, group: 'searchService' }] : [],
       createOpenAi ? [{ name: 'openai', resourceId: openAi!.outputs.id, group: 'account' }] : [],
+      uploadEndpoints,
       memory ? [{ name: 'memory', resourceId: cosmos!.outputs.id, group: 'Sql' }] : []
     )
   }
@@ -519,6 +561,19 @@ module roles 'modules/roles.bicep' = {
   }
 }
 
+module uploadRoles 'modules/uploads_roles.bicep' = if (storesUploads) {
+  scope: resourceGroup(groupName)
+  params: {
+    appPrincipalId: identity.outputs.principalId
+    readerPrincipalId: storesUploads ? uploadIdentity!.outputs.principalId : ''
+    storageName: storesUploads ? uploadStorage!.outputs.name : ''
+    uploadsName: uploadsName
+    searchName: createSearch ? search!.outputs.name : ''
+    openAiName: createOpenAi ? openAi!.outputs.name : ''
+    insightsName: monitoring.outputs.insightsName
+  }
+}
+
 module app 'modules/app.bicep' = {
   scope: resourceGroup(groupName)
   // The host fails at its first start where it may not use its storage: the roles go first.
@@ -544,7 +599,7 @@ module app 'modules/app.bicep' = {
     authAllowedClients: clients
     authUnauthenticated: authUnauthenticated
     chatApiKey: !empty(chatApiKey) && length(chatApiKey) < 20 ? fail('AZURE_CHAT_API_KEY must have 20 characters or more: openssl rand -base64 30 makes one.') : chatApiKey
-    settings: union(appSettings, knowledgeSettings, {
+    settings: union(appSettings, knowledgeSettings, uploadsSwitch, {
       AzureWebJobsStorage__accountName: hostStorage.outputs.name // the URI alone can lose a race at the host's start
       AzureWebJobsStorage__blobServiceUri: hostStorage.outputs.endpoint
       AzureWebJobsStorage__credential: 'managedidentity'
@@ -565,6 +620,9 @@ module app 'modules/app.bicep' = {
       AZURE_COSMOS_CONTAINER: memory ? cosmos!.outputs.container : ''
       MEMORY_DAYS: memory ? string(memoryDays) : ''
       FEEDBACK_COPIES: feedbackCopies && !memory ? fail('AZURE_FEEDBACK_COPIES needs stored conversations: sign-in, and AZURE_USE_MEMORY=true.') : copies ? 'on' : ''
+      AZURE_UPLOADS_ENDPOINT: storesUploads ? uploadStorage!.outputs.endpoint : ''
+      AZURE_UPLOADS_QUEUE_ENDPOINT: storesUploads ? uploadStorage!.outputs.queueEndpoint : ''
+      AZURE_UPLOADS_INDEX: storesUploads ? uploadsIndex : ''
       CALLERS: callers
       ALLOWED_ORIGINS: join(origins, ',')
     })
@@ -580,6 +638,56 @@ module privateAppEndpoint 'modules/private_app.bicep' = if (privateApp && useVne
     networkId: useVnet ? network!.outputs.id : ''
     subnetId: useVnet ? network!.outputs.endpointSubnetId : ''
     siteId: app.outputs.id
+  }
+}
+
+module uploadReader 'modules/uploads_app.bicep' = if (storesUploads) {
+  scope: resourceGroup(groupName)
+  dependsOn: [uploadRoles] // as the app's
+  params: {
+    name: names.uploadsApp
+    planName: names.uploadsPlan
+    location: location
+    tags: tags
+    identityId: storesUploads ? uploadIdentity!.outputs.id : ''
+    packagesUrl: storesUploads ? '${uploadStorage!.outputs.endpoint}${packages}' : ''
+    subnetId: useVnet ? network!.outputs.appSubnetId : '' // apps of Flex Consumption may share one
+    deployedPrivately: privateApp
+    deployingIps: ips
+    zoneRedundant: zoneRedundant
+    maximumInstanceCount: 2 // more would take the model that makes vectors from the questions
+    instanceMemoryMB: 2048
+    settings: union(readerSettings, {
+      AzureWebJobsStorage__accountName: storesUploads ? uploadStorage!.outputs.name : ''
+      AzureWebJobsStorage__blobServiceUri: storesUploads ? uploadStorage!.outputs.endpoint : ''
+      AzureWebJobsStorage__queueServiceUri: storesUploads ? uploadStorage!.outputs.queueEndpoint : ''
+      AzureWebJobsStorage__credential: 'managedidentity'
+      AzureWebJobsStorage__clientId: storesUploads ? uploadIdentity!.outputs.clientId : ''
+      APPLICATIONINSIGHTS_CONNECTION_STRING: monitoring.outputs.connectionString
+      APPLICATIONINSIGHTS_AUTHENTICATION_STRING: storesUploads ? 'ClientId=${uploadIdentity!.outputs.clientId};Authorization=AAD' : ''
+      AZURE_CLIENT_ID: storesUploads ? uploadIdentity!.outputs.clientId : ''
+      AZURE_SEARCH_ENDPOINT: searchEndpoint
+      AZURE_SEARCH_INDEX: searchIndex
+      AZURE_OPENAI_ENDPOINT: openAiEndpoint
+      AZURE_OPENAI_CHAT_DEPLOYMENT: chatDeployment
+      AZURE_OPENAI_EMBEDDING_DEPLOYMENT: embeddingDeployment
+      AZURE_UPLOADS_ENDPOINT: storesUploads ? uploadStorage!.outputs.endpoint : ''
+      AZURE_UPLOADS_QUEUE_ENDPOINT: storesUploads ? uploadStorage!.outputs.queueEndpoint : ''
+      AZURE_UPLOADS_INDEX: storesUploads ? uploadsIndex : ''
+      CALLERS: callers
+    })
+  }
+}
+
+module uploadEndpoint 'modules/uploads_endpoint.bicep' = if (storesUploads && privateApp && useVnet) {
+  scope: resourceGroup(groupName)
+  dependsOn: [privateAppEndpoint]
+  params: {
+    networkName: useVnet ? network!.outputs.name : ''
+    location: location
+    tags: tags
+    subnetId: useVnet ? network!.outputs.endpointSubnetId : ''
+    siteId: storesUploads ? uploadReader!.outputs.id : ''
   }
 }
 
@@ -611,6 +719,10 @@ output AZURE_INDEXERS_GROUP_ID_IN_USE string = indexersGroup
 output AZURE_SEARCH_PRINCIPAL_ID string = createSearch ? search!.outputs.principalId : ''
 output AZURE_EXISTING_SEARCH_ID_IN_USE string = existingSearchId
 output AZURE_EXISTING_OPENAI_ID_IN_USE string = existingOpenAiId
+output AZURE_UPLOADS_IN_USE bool = storesUploads
+output AZURE_UPLOADS_INDEX_IN_USE string = storesUploads ? uploadsIndex : ''
+output SERVICE_UPLOADS_NAME string = storesUploads ? uploadReader!.outputs.name : ''
+output SERVICE_UPLOADS_IDENTITY_PRINCIPAL_ID string = storesUploads ? uploadIdentity!.outputs.principalId : ''
 output AZURE_VNET_IN_USE bool = useVnet
 output AZURE_PRIVATE_APP_IN_USE bool = privateApp
 output AZURE_ALLOWED_IPS_IN_USE string = join(ips, ',')

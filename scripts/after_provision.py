@@ -17,6 +17,7 @@ from scripts.knowledge_base import prepare_knowledge_base
 from scripts.local_settings import AZD_OUTPUTS, app_settings, write_local_settings
 from scripts.samples import WAIT_POLICY, SamplesError, WaitPolicy, prepare_samples
 from scripts.switches import EXISTING_SEARCH, is_off
+from scripts.uploads_index import prepare_uploads_index
 from shared import settings as configuration
 from shared.azure.errors import is_untrusted
 from shared.azure.identity import get_credential
@@ -81,6 +82,7 @@ async def run(
         report(message)
     if not complete:
         return
+    await prepare_uploads_index(environment, wait_policy)
     if environment.get(EXISTING_SEARCH):
         return report(EXISTING_SEARCH_MESSAGE.format(index=settings.azure_search_index))
     await prepare_samples(environment, settings, wait_policy)

@@ -9,10 +9,8 @@ import asyncio
 import shlex
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
-from uuid import NAMESPACE_URL, uuid5
 
 from azure.core import AsyncPipelineClient
 from azure.core.credentials_async import AsyncTokenCredential
@@ -20,22 +18,17 @@ from azure.core.exceptions import AzureError
 from azure.core.pipeline.policies import AsyncBearerTokenCredentialPolicy, AsyncRetryPolicy
 from azure.core.rest import AsyncHttpResponse, HttpRequest
 
-from scripts.switches import EXISTING_SEARCH
+from scripts.role_assignment import CALL_MODELS, RoleAssignment
+from scripts.switches import EXISTING_OPENAI, EXISTING_SEARCH
+from scripts.uploads_roles import upload_roles
 
-EXISTING_OPENAI = "AZURE_EXISTING_OPENAI_ID_IN_USE"
 RESOURCE_MANAGER = "AZURE_RESOURCE_MANAGER_URL"
 AUTHORIZATION_VERSION, SEARCH_VERSION = "2022-04-01", "2025-05-01"
 PUBLIC_CLOUD = "https://management.azure.com/"
 READ_INDEX = ("Search Index Data Reader", "1407120a-92aa-4202-b7e9-c0e197c71c8f")
-CALL_MODELS = ("Cognitive Services OpenAI User", "5e0bd9bd-7b93-4f28-af87-19fc36ad61bd")
 REQUEST_SECONDS = 30
 TOTAL_SECONDS = 120  # of a request with its retries: a Retry-After may be longer
 RETRIES = 3
-GRANTED = "{role} on {resource}: {principal} has it."
-NOT_GRANTED = (
-    "You may not give roles on {resource}. Somebody who may has to run this, then "
-    "`azd hooks run postprovision`:\n{command}"
-)
 KEYS_ONLY = (
     "The search service {resource} accepts keys alone, and the app has none. Let identities in:\n"
     "{command}"
@@ -44,49 +37,6 @@ KEYS_ONLY = (
 
 class ResourceManagerError(Exception):
     """Azure Resource Manager refused or did not answer; the message says what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class RoleAssignment:
-    """A role of a principal on a resource, by their ids."""
-
-    resource_id: str
-    role: str
-    role_id: str
-    principal_id: str
-    principal_type: str
-
-    @property
-    def path(self) -> str:
-        """The path of the assignment; the same for the same assignment."""
-        name = uuid5(NAMESPACE_URL, f"{self.resource_id}/{self.role_id}/{self.principal_id}")
-        return f"{self.resource_id}/providers/Microsoft.Authorization/roleAssignments/{name}"
-
-    @property
-    def body(self) -> dict[str, Any]:
-        subscription = "/".join(self.resource_id.split("/")[:3])
-        definitions = f"{subscription}/providers/Microsoft.Authorization/roleDefinitions"
-        properties = {
-            "roleDefinitionId": f"{definitions}/{self.role_id}",
-            "principalId": self.principal_id,
-            "principalType": self.principal_type,
-        }
-        return {"properties": properties}
-
-    @property
-    def command(self) -> str:
-        words = ("az", "role", "assignment", "create", "--role", self.role)
-        scope = ("--scope", self.resource_id, "--assignee-object-id", self.principal_id)
-        return shlex.join((*words, *scope, "--assignee-principal-type", self.principal_type))
-
-    def describe(self, granted: bool) -> str:
-        """Return the message for the operator."""
-        return (GRANTED if granted else NOT_GRANTED).format(
-            role=self.role,
-            resource=self.resource_id,
-            principal=self.principal_id,
-            command=self.command,
-        )
 
 
 def role_assignments(environment: Mapping[str, str]) -> Iterator[RoleAssignment]:
@@ -101,6 +51,7 @@ def role_assignments(environment: Mapping[str, str]) -> Iterator[RoleAssignment]
         yield from (RoleAssignment(search, *READ_INDEX, *one) for one in readers if one[0])
     if openai := environment.get(EXISTING_OPENAI):
         yield from (RoleAssignment(openai, *CALL_MODELS, *one) for one in callers if one[0])
+    yield from upload_roles(environment)
 
 
 async def prepare_existing_resources(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from ingest.cli import (
     HANDLED_ERRORS,
@@ -68,20 +69,20 @@ async def prepare_samples(
     if is_private_network(environment) and not is_on(environment, "AZURE_LOAD_SAMPLES"):
         return print_lines([PRIVATE_NETWORK_MESSAGE])
     try:
-        await load_samples(settings, wait_policy)
+        await wait_for_roles(partial(try_load, settings), wait_policy)
     except HANDLED_ERRORS as error:
         raise SamplesError(error_message(error)) from error
 
 
-async def load_samples(settings: Settings, wait_policy: WaitPolicy) -> None:
-    """Create the index and upload the samples. Raises the errors of HANDLED_ERRORS.
+async def wait_for_roles(attempt: Callable[[], Awaitable[None]], wait_policy: WaitPolicy) -> None:
+    """Repeat what new roles and deployments do not allow yet.
 
-    Complete documents are not uploaded again, so a retry continues where the last attempt ended.
+    Raises the errors of HANDLED_ERRORS: those of an attempt that are others, or the last one.
     """
     start = time.monotonic()
     while True:
         try:
-            return await try_load(settings)
+            return await attempt()
         except HANDLED_ERRORS as error:
             remaining = start + wait_policy.max_seconds - time.monotonic()
             status = transient_status(error)
@@ -110,7 +111,10 @@ class UploadForbidden(DocumentRejected):
 
 
 async def try_load(settings: Settings) -> None:
-    """Make one attempt. Raises the errors of HANDLED_ERRORS."""
+    """Create the index and upload the samples. Raises the errors of HANDLED_ERRORS.
+
+    Complete documents are not uploaded again, so a retry continues where the last attempt ended.
+    """
     start = time.monotonic()
     listing, rules = list_documents(SAMPLES)
     options = IngestOptions(SAMPLES)

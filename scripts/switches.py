@@ -7,6 +7,7 @@ from collections.abc import Mapping
 # azd's own words for booleans (strconv.ParseBool of Go), in any case, and those of a person.
 TRUE_WORDS, FALSE_WORDS = ("true", "1", "t", "yes", "on"), ("false", "0", "f", "no", "off")
 EXISTING_SEARCH = "AZURE_EXISTING_SEARCH_ID_IN_USE"
+EXISTING_OPENAI = "AZURE_EXISTING_OPENAI_ID_IN_USE"
 
 
 def is_on(environment: Mapping[str, str], name: str) -> bool:

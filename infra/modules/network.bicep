@@ -4,7 +4,7 @@ metadata description = 'A virtual network: a subnet that the app calls from, and
 type endpoint = {
   name: string
   resourceId: string
-  group: 'blob' | 'searchService' | 'account' | 'Sql'
+  group: 'blob' | 'queue' | 'searchService' | 'account' | 'Sql'
 }
 
 @description('The name of the network.')
@@ -24,6 +24,7 @@ param endpoints endpoint[]
 
 var zonesOfGroup = {
   blob: ['privatelink.blob.${environment().suffixes.storage}']
+  queue: ['privatelink.queue.${environment().suffixes.storage}']
   searchService: ['privatelink.search.windows.net']
   // A Foundry resource has a name in each of them.
   account: ['privatelink.openai.azure.com', 'privatelink.cognitiveservices.azure.com', 'privatelink.services.ai.azure.com']

@@ -69,7 +69,7 @@ def template_settings() -> Set[str]:
     """Return the names of `settings` in infra/main.bicep."""
     text = (INFRA / "main.bicep").read_text("utf-8")
     (block,) = re.findall(
-        r"(?ms)^    settings: union\(appSettings, (?:\w+, )?\{$\n(.*?)^    \}\)$", text
+        r"(?ms)^    settings: union\(appSettings, (?:\w+, )*\{$\n(.*?)^    \}\)$", text
     )
     return set(re.findall(r"(?m)^      (\w+): ", block))
 

@@ -198,6 +198,14 @@ def is_public_range(text: str) -> bool:
     return not is_private and ("/" not in text or network.prefixlen <= 30)
 
 
+def upload_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the problems of uploads."""
+    sys.path.insert(0, str(ROOT))
+    from scripts.checks import uploads
+
+    yield from uploads.find_problems(environment)
+
+
 def setting_problems(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a message for each problem of AZURE_APP_SETTINGS, by the app's own settings."""
     text = environment.get("AZURE_APP_SETTINGS")
@@ -271,6 +279,7 @@ def main(
         *renamed_problems(environment),
         *network_problems(environment),
         *address_problems(environment),
+        *upload_problems(environment),
     ]
     notes = list(ranker_notes(environment))
     if OLDEST <= version <= NEWEST:

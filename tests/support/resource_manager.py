@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from scripts import existing_resources
+from scripts.role_assignment import CALL_MODELS
 from scripts.switches import EXISTING_SEARCH
 from tests.support.http_server import QuietHandler, run_http_server
 
@@ -35,7 +36,7 @@ class ResourceManager:
         """The app's roles on everything, where somebody else has given them."""
         if not self.given or unquote(query).find(f"$filter=principalId eq '{APP}'") < 0:
             return []
-        roles = (existing_resources.READ_INDEX, existing_resources.CALL_MODELS)
+        roles = (existing_resources.READ_INDEX, CALL_MODELS)
         return [{"properties": {"roleDefinitionId": f"/x/{role_id}"}} for _, role_id in roles]
 
     @property

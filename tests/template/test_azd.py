@@ -17,10 +17,23 @@ from scripts.switches import is_on
 from shared.settings import Settings
 from tests.support.packaging import referenced_files
 from tests.support.servers import ROOT
+from tests.support.uploads_package import UPLOADS_SERVICE
 
 MAIN = ROOT / "infra" / "main.bicep"
 PARAMETERS = ROOT / "infra" / "main.parameters.json"
 WORKFLOW = ROOT / ".github" / "workflows" / "azure-dev.yml"
+API_SERVICE: dict[str, Any] = {
+    "api": {
+        "project": ".",
+        "language": "python",
+        "host": "function",
+        "hooks": {
+            "prepackage": {"run": "scripts/package/prepackage.py"},
+            "postpackage": {"run": "scripts/package/postpackage.py"},
+        },
+    }
+}
+SERVICES = [API_SERVICE, UPLOADS_SERVICE]
 # Variables that azd or the workflow sets.
 OF_AZD = {"AZURE_ENV_NAME", "AZURE_LOCATION", "AZURE_PRINCIPAL_ID", "AZURE_PRINCIPAL_TYPE"}
 needs_infra = pytest.mark.skipif(not MAIN.exists(), reason="there is no infra/main.bicep")
@@ -38,17 +51,7 @@ def test_azure_yaml_has_exactly_these_keys(azure: dict[str, Any]) -> None:
         "name": azure["name"],
         "metadata": {"template": "serverless-rag-chat-python@0.1.0"},
         "requiredVersions": {"azd": ">= 1.25.6"},
-        "services": {
-            "api": {
-                "project": ".",
-                "language": "python",
-                "host": "function",
-                "hooks": {
-                    "prepackage": {"run": "scripts/package/prepackage.py"},
-                    "postpackage": {"run": "scripts/package/postpackage.py"},
-                },
-            }
-        },
+        "services": {name: each for service in SERVICES for name, each in service.items()},
         "hooks": {
             "preprovision": {"run": "scripts/checks/preprovision.py"},
             "postprovision": {"run": "scripts/postprovision.py", "interactive": True},

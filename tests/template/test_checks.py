@@ -139,7 +139,7 @@ def test_value_that_azd_ignores_is_refused(
 def test_values_that_azd_parses_pass(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     values = ["", "true", "False", "1"] if TYPED[name] == "bool" else ["", "0", "-1", "40"]
 
-    assert [preprovision.main({name: value}, PYTHON) for value in values] == [0, 0, 0, 0]
+    assert [preprovision.main({**SIGN_IN, name: value}, PYTHON) for value in values] == [0] * 4
     assert capsys.readouterr().err == ""
 
 

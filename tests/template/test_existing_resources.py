@@ -13,8 +13,8 @@ import pytest
 import trustme
 from azure.core.pipeline.transport import AioHttpTransport
 
-from scripts import existing_resources
 from scripts.existing_resources import ResourceManagerError, prepare_existing_resources
+from scripts.switches import EXISTING_OPENAI
 from tests.support import bicep
 from tests.support.azurite import AzuriteCredential
 from tests.support.resource_manager import (
@@ -71,7 +71,7 @@ def prepare(fake: ResourceManager, authority: trustme.CA, **more: str) -> tuple[
 
 
 def openai(value: str = OPENAI_ID) -> dict[str, str]:
-    return {existing_resources.EXISTING_OPENAI: value}
+    return {EXISTING_OPENAI: value}
 
 
 def test_nothing_is_sent_where_all_resources_are_new(authority: trustme.CA) -> None:

@@ -71,6 +71,10 @@ OUTPUTS = {
     "AZURE_SEARCH_PRINCIPAL_ID",
     "AZURE_EXISTING_SEARCH_ID_IN_USE",
     "AZURE_EXISTING_OPENAI_ID_IN_USE",
+    "AZURE_UPLOADS_IN_USE",
+    "AZURE_UPLOADS_INDEX_IN_USE",
+    "SERVICE_UPLOADS_NAME",
+    "SERVICE_UPLOADS_IDENTITY_PRINCIPAL_ID",
     "AZURE_VNET_IN_USE",
     "AZURE_PRIVATE_APP_IN_USE",
     "AZURE_ALLOWED_IPS_IN_USE",
@@ -94,6 +98,10 @@ MEMORY = {  # set only with sign-in, and not on a laptop, which uses MEMORY_FILE
 COPIES_NEED_MEMORY = (
     "AZURE_FEEDBACK_COPIES needs stored conversations: sign-in, and AZURE_USE_MEMORY=true."
 )
+ROLE_FILES = ["modules/roles.bicep", "modules/uploads_roles.bicep"]
+UNTAGGED = {"roles", "uploadRoles", "diagnosticSettings"}  # modules without a resource of their own
+OF_APPS_ALONE = {"hostStorage", "uploadStorage"}  # what nobody else reaches in a network
+ALLOWING = {"documentStorage", "search", "openAi", "cosmos"}  # what lets listed addresses in
 CLOSABLE = {  # the modules of services that useVnet closes, and the resource of each
     "storage": "account",
     "search": "service",
@@ -157,17 +165,18 @@ def test_indexers_are_who_provisions_and_the_group() -> None:
 
 
 def test_roles_are_assigned_in_one_file_and_no_keys_are_used() -> None:
-    texts = {file.name: bicep.text(str(file.relative_to(bicep.INFRA))) for file in bicep.FILES}
+    names = [file.relative_to(bicep.INFRA).as_posix() for file in bicep.FILES]
+    texts = {name: bicep.text(name) for name in names}
     giving = [name for name, text in texts.items() if re.search("(?i)roleAssignments@", text)]
 
-    assert giving == ["roles.bicep"]
+    assert giving == ROLE_FILES
     assert [name for name, text in texts.items() if re.search(r"\blist[A-Z]\w*\(", text)] == []
     secure = {
         name: re.findall(r"@secure\(\)\n.*\nparam (\w+)", text) for name, text in texts.items()
     }
     # the only key, for clients without sign-in
     assert {name: parameters for name, parameters in secure.items() if parameters} == {
-        "app.bicep": ["chatApiKey"],
+        "modules/app.bicep": ["chatApiKey"],
         "main.bicep": ["chatApiKey"],
     }
 
@@ -175,7 +184,7 @@ def test_roles_are_assigned_in_one_file_and_no_keys_are_used() -> None:
 def test_settings_of_the_template_override_those_of_a_person() -> None:
     body = bicep.blocks("module", "main.bicep")["app"].body
 
-    assert len(re.findall(r"settings: union\(appSettings, (?:\w+, )?\{\n", body)) == 1
+    assert len(re.findall(r"settings: union\(appSettings, (?:\w+, )*\{\n", body)) == 1
     assert bicep.params("main.bicep")["appSettings"].default == "{}"
     assert "items(union(settings, signInSettings, keySettings))" in bicep.text("modules/app.bicep")
 
@@ -362,12 +371,12 @@ def test_existing_services_replace_those_of_the_template() -> None:
 def test_every_closed_service_has_a_private_endpoint() -> None:
     main = bicep.blocks("module", "main.bicep")
     closed = {name for name, block in main.items() if "closed: useVnet" in block.body}
-    reached = set(re.findall(r"resourceId: (\w+)!?\.outputs\.id", main["network"].body))
+    reached = set(re.findall(r"resourceId: (\w+)!?\.outputs\.id", bicep.text("main.bicep")))
 
     assert main["network"].condition == "useVnet"
-    assert closed == reached == {"hostStorage", "documentStorage", "search", "openAi", "cosmos"}
+    assert closed == reached == OF_APPS_ALONE | ALLOWING
     assert main["hostStorage"].value("allowedIps") == "[]"
-    assert {main[name].value("allowedIps") for name in closed - {"hostStorage"}} == {"ips"}
+    assert {main[name].value("allowedIps") for name in ALLOWING} == {"ips"}
 
 
 @pytest.mark.parametrize(("module", "symbol"), CLOSABLE.items())
@@ -540,7 +549,7 @@ def test_tags_are_on_every_resource_and_azd_keeps_its_own() -> None:
             if re.search(r"(?m)^ +location: ", block.body):
                 assert re.search(r"(?m)^ +tags: (union\()?tags", block.body), (name, symbol)
     for symbol, block in bicep.blocks("module", "main.bicep").items():
-        if symbol not in ("roles", "diagnosticSettings"):
+        if symbol not in UNTAGGED:
             assert block.object("params").get("tags") == "tags", symbol
 
 
@@ -581,6 +590,7 @@ def test_private_endpoints_use_the_zone_names_of_azure() -> None:
 
     assert dict(zones) == {
         "blob": "'privatelink.blob.${environment().suffixes.storage}'",
+        "queue": "'privatelink.queue.${environment().suffixes.storage}'",
         "searchService": "'privatelink.search.windows.net'",
         "account": (
             "'privatelink.openai.azure.com', 'privatelink.cognitiveservices.azure.com', "

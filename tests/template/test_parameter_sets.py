@@ -68,6 +68,24 @@ NETWORK = {
     "network.privateEndpoints",
 }
 PRIVATE_APP = {f"privateAppEndpoint.{one}" for one in ("zone", "link", "endpoint", "names")}
+UPLOADS = {
+    "uploadIdentity.identity",
+    "uploadStorage.account",
+    "uploadStorage.blobs",
+    "uploadStorage.uploadContainer",
+    "uploadStorage.packageContainer",
+    "uploadStorage.queueService",
+    "uploadStorage.uploadMessages",
+    "uploadStorage.failedMessages",
+    "uploadReader.plan",
+    "uploadReader.site",
+    "uploadRoles.appWritesUploads",
+    "uploadRoles.appSendsMessages",
+    "uploadRoles.readerOwnsStorage",
+    "uploadRoles.readerTakesMessages",
+    "uploadRoles.readerWritesTelemetry",
+}
+UPLOADS_OF_NEW_SERVICES = {"uploadRoles.readerWritesIndex", "uploadRoles.readerCallsModels"}
 DIAGNOSTICS = {
     "diagnosticSettings.documentLogs",
     "diagnosticSettings.searchLogs",
@@ -102,6 +120,7 @@ CASES = {
             "CALLERS": "keys",
             "AZURE_SEARCH_SEMANTIC_CONFIGURATION": "default",
             "AZURE_COSMOS_ENDPOINT": "",
+            "AZURE_UPLOADS_ENDPOINT": "",
             "MEMORY_DAYS": "",
             "ALLOWED_ORIGINS": "",
         },
@@ -128,6 +147,45 @@ CASES = {
         USUAL | MEMORY | {"cosmos.answerCopies", "roles.appKeepsCopies"},
         {"cosmos.copies": "feedback", "roles.cosmosCopies": "feedback"},
         {"FEEDBACK_COPIES": "on"},
+    ),
+    "uploads": Case(
+        {**SIGN_IN, "AZURE_UPLOADS": "true"},
+        USUAL | MEMORY | UPLOADS | UPLOADS_OF_NEW_SERVICES,
+        {"uploadReader.subnetId": "", "uploadReader.tags": {"azd-env-name": "chat-dev"}},
+        {
+            "UPLOADS": "on",
+            "AZURE_UPLOADS_ENDPOINT": "uploadStorage.account.properties.primaryEndpoints.blob",
+            "AZURE_UPLOADS_INDEX": "documents-uploads",
+        },
+    ),
+    "uploads in a private network": Case(
+        {**PRIVATE, **SIGN_IN, "AZURE_UPLOADS": "true", "AZURE_ALLOWED_IPS": "1.2.3.4"},
+        USUAL | NETWORK | MEMORY | UPLOADS | UPLOADS_OF_NEW_SERVICES,
+        {
+            "uploadReader.subnetId": "network.network::appSubnet.id",
+            "uploadReader.deployedPrivately": False,
+        },
+    ),
+    "uploads of a private app": Case(
+        {**PRIVATE, **SIGN_IN, "AZURE_UPLOADS": "true", "AZURE_PRIVATE_APP": "true"},
+        USUAL
+        | NETWORK
+        | MEMORY
+        | PRIVATE_APP
+        | UPLOADS
+        | UPLOADS_OF_NEW_SERVICES
+        | {"uploadEndpoint.endpoint", "uploadEndpoint.names"},
+        {"uploadReader.deployedPrivately": True, "uploadReader.deployingIps": []},
+    ),
+    "uploads beside existing services": Case(
+        {
+            **SIGN_IN,
+            "AZURE_UPLOADS": "true",
+            "AZURE_EXISTING_SEARCH_ID": SEARCH_ID,
+            "AZURE_EXISTING_OPENAI_ID": OPENAI_ID,
+        },
+        ALWAYS | LOGS | MEMORY | UPLOADS,
+        settings={"AZURE_UPLOADS_INDEX": "documents-uploads-uniquestring"},
     ),
     "private network": Case(
         {**PRIVATE, "AZURE_VNET_PREFIX": "10.8.0.0/22", "AZURE_ALLOWED_IPS": "1.2.3.4, 5.6.7.8"},
@@ -337,6 +395,7 @@ REFUSED = {
     "AZURE_ZONE_REDUNDANT": {"AZURE_ZONE_REDUNDANT": "true", "AZURE_STORAGE_SKU": "Standard_GRS"},
     "AZURE_CHAT_API_KEY": {"AZURE_CHAT_API_KEY": "k" * 19},
     "AZURE_FEEDBACK_COPIES": {"AZURE_FEEDBACK_COPIES": "true"},
+    "AZURE_UPLOADS": {"AZURE_UPLOADS": "true"},
 }
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 

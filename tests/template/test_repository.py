@@ -17,6 +17,7 @@ import yaml
 
 from tests.support.isolation import app_copy
 from tests.support.servers import ROOT, command, run_server
+from tests.support.uploads_package import UPLOADS_APP
 
 # Each read from the tag in a copy of the action's repository.
 PINNED = {
@@ -25,6 +26,16 @@ PINNED = {
     "actions/setup-node": ("820762786026740c76f36085b0efc47a31fe5020", "v7.0.0"),
     "actions/upload-artifact": ("bbbca2ddaa5d8feaa63e36b76fdaad77386f024f", "v7.0.0"),
     "Azure/setup-azd": ("0b7e3a35ab00f2eee7080c845eb39c3f0ebfa553", "v2.4.0"),
+}
+# What Dependabot raises: the kind of a package, and the folder with its pins.
+WATCHED = {
+    ("pip", "/"),
+    ("pip", "/scripts"),
+    ("pip", f"/{UPLOADS_APP}"),
+    ("npm", "/tests/clients"),
+    ("npm", "/.ci/tools"),
+    ("github-actions", "/"),
+    ("devcontainers", "/"),
 }
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
@@ -189,14 +200,7 @@ def test_dependabot_covers_every_pinned_file() -> None:
         for folder in update.get("directories", [update.get("directory")])
     }
 
-    assert watched == {
-        ("pip", "/"),
-        ("pip", "/scripts"),
-        ("npm", "/tests/clients"),
-        ("npm", "/.ci/tools"),
-        ("github-actions", "/"),
-        ("devcontainers", "/"),
-    }
+    assert watched == WATCHED
     assert all("cooldown" in update for update in document["updates"])
 
 

@@ -1,0 +1,42 @@
+"""Checks the variables of uploads in Azure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+NAME = "AZURE_UPLOADS"
+# What azd takes for true in a condition, of what it takes for true in a parameter.
+TRUE_WORDS = ("1", "true", "True", "TRUE")
+AMBIGUOUS = ("t", "T")
+NO_SPELLING = f"{NAME} must be true or false, in full: azd env set {NAME} true"
+NO_SIGN_IN = (
+    f"{NAME} is true, and there is no sign-in, but uploads belong to who has signed in: "
+    f"azd env set {NAME} false, azd up, then set up sign-in (docs/sign-in.md) and {NAME} again."
+)
+OWN_SEARCH = (
+    f"{NAME} is true, and AZURE_APP_SETTINGS has RETRIEVER: uploads are found in Azure AI Search "
+    f"alone. Take RETRIEVER out, or azd env set {NAME} false."
+)
+
+
+def find_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message for each setting that uploads cannot be deployed with."""
+    value = environment.get(NAME, "")
+    if value in AMBIGUOUS:  # the resources would be created, and the reader not deployed
+        yield NO_SPELLING
+    if value not in TRUE_WORDS:
+        return
+    if not environment.get("AZURE_AUTH_CLIENT_ID", ""):
+        yield NO_SIGN_IN
+    if has_own_search(environment.get("AZURE_APP_SETTINGS", "")):
+        yield OWN_SEARCH
+
+
+def has_own_search(app_settings: str) -> bool:
+    """Whether the settings of the app name a search of one's own."""
+    try:
+        settings = json.loads(app_settings or "{}")
+    except ValueError:  # another check reports it
+        return False
+    return isinstance(settings, dict) and bool(settings.get("RETRIEVER"))
