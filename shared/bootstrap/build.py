@@ -114,7 +114,8 @@ def build(settings: Settings) -> App:
     if uploads:
         retriever, files = uploads.include(retriever, files)
     memory = make_memory(clients)
-    health = make_health(clients, models, retriever, stores={"files": files, "memory": memory})
+    stores = {"files": files, "memory": memory, "uploads": uploads.check if uploads else None}
+    health = make_health(clients, models, retriever, stores=stores)
     app = App(
         memory=memory,
         rag=_make_rag(clients, models, retriever),

@@ -1,4 +1,4 @@
-"""Makes the store of uploads, which a laptop keeps in a folder."""
+"""Makes the store of uploads: a folder on a laptop, a container in Azure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+from shared.bootstrap.blob_uploads import NO_ENDPOINT, UploadsCheck, make_blob_uploads
 from shared.bootstrap.clients import Clients
 from shared.bootstrap.search import make_embedding
 from shared.files.base import Files
+from shared.protocols.health import Component
 from shared.retrieval.base import DocumentRetriever, Retriever
 from shared.settings import MIB, SHARED_FOLDER, Settings, SettingsError
 from shared.uploads.base import UploadLimits, Uploads
@@ -29,6 +31,7 @@ class UploadParts:
     store: Uploads
     passages: DocumentRetriever
     local_owner: str | None  # owns what an unknown user uploads
+    check: Component | None = None  # for `/health`
 
     def include(self, retriever: Retriever, files: Files | None) -> tuple[Retriever, Files]:
         """Return a retriever and a store of files that have the uploads, too."""
@@ -44,6 +47,20 @@ def make_uploads(clients: Clients, local_owner: str | None) -> UploadParts | Non
     settings = clients.settings
     if settings.uploads != "on":
         return None
+    limits = UploadLimits(
+        settings.max_upload_megabytes * MIB, settings.max_uploads, settings.max_uploads_per_day
+    )
+    if settings.azure_uploads_endpoint:
+        store, passages = make_blob_uploads(clients, limits)
+        return UploadParts(store, passages, local_owner, UploadsCheck(store, passages))
+    return _make_folder_uploads(clients, limits, local_owner)
+
+
+def _make_folder_uploads(
+    clients: Clients, limits: UploadLimits, local_owner: str | None
+) -> UploadParts:
+    """Make the store of a laptop. Raises SettingsError."""
+    settings = clients.settings
     _check_place(settings)
     from shared.retrieval.sqlite.retriever import SqliteRetriever
     from shared.uploads.folder.reader import UploadReader, run_process
@@ -56,9 +73,6 @@ def make_uploads(clients: Clients, local_owner: str | None) -> UploadParts | Non
     reader = UploadReader(partial(run_process, SHARED_FOLDER.parent, folder))
     if folder.is_dir():
         reader.wake()  # continues what a killed process has left
-    limits = UploadLimits(
-        settings.max_upload_megabytes * MIB, settings.max_uploads, settings.max_uploads_per_day
-    )
     store = FolderUploads(folder, limits, reader.wake)
     passages = SqliteRetriever(folder / INDEX, make_embedding(clients))
     return UploadParts(store, passages, local_owner)
@@ -73,6 +87,6 @@ def _check_place(settings: Settings) -> None:
     """Raise SettingsError if uploads cannot be kept or read here."""
     embedded = not (settings.retriever or settings.azure_search_endpoint)
     if not settings.on_laptop or not embedded:
-        raise SettingsError((NOT_HERE,))
+        raise SettingsError((NOT_HERE, NO_ENDPOINT))
     if any(find_spec(name) is None for name in ("ingest", "pypdf", "lxml")):
         raise SettingsError((NO_READER,))

@@ -32,6 +32,7 @@ ADAPTERS = (
     "shared.retrieval.azure_search",
     "shared.retrieval.sqlite",
     "shared.telemetry.open_telemetry",
+    "shared.uploads.blob",
 )
 LIGHT = {"shared.retrieval.azure_search.search_fields"}  # parses a setting, without the SDK
 

@@ -63,6 +63,9 @@ BY_BICEP = {
     "AZURE_COSMOS_CONTAINER": "memory",
     "MEMORY_DAYS": "90",
     "FEEDBACK_COPIES": "on",
+    "AZURE_UPLOADS_ENDPOINT": "https://127.0.0.1:1",
+    "AZURE_UPLOADS_QUEUE_ENDPOINT": "https://127.0.0.1:1",
+    "AZURE_UPLOADS_INDEX": "docs-uploads",
     "CALLERS": "keys",
     "ALLOWED_ORIGINS": "https://chat.example.com",
 }
@@ -227,7 +230,7 @@ def azure_settings(tmp_path: Path) -> Iterator[dict[str, str]]:
 @pytest.mark.skipif(not MAIN.exists(), reason="there is no infra/main.bicep")
 def test_tested_settings_are_those_of_bicep() -> None:
     message = re.search(
-        r"^    settings: union\(appSettings, (?:\w+, )?\{\n(.*?)^    \}\)",
+        r"^    settings: union\(appSettings, (?:\w+, )*\{\n(.*?)^    \}\)",
         MAIN.read_text("utf-8"),
         re.DOTALL | re.M,
     )

@@ -119,3 +119,12 @@ def test_uploads_are_hidden_even_if_their_files_cannot_be_removed_now(
 
     assert "removes their files at its next start" in capsys.readouterr().err
     assert folder.search("anna", "secret") == []
+
+
+@pytest.mark.part("azure-uploads")
+def test_address_of_uploads_must_be_that_of_blobs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for url in ("mine", "http://mine.blob.core.windows.net", "https://mine.queue.core.windows.net"):
+        assert command(tmp_path, "anna", "--uploads", url) == 2
+        assert "such as https://mine.blob.core.windows.net" in capsys.readouterr().err
