@@ -47,8 +47,7 @@ def main(arguments: Sequence[str] | None = None, variables: Mapping[str, str] = 
         if options.cosmos:
             environment["AZURE_COSMOS_ENDPOINT"] = options.cosmos
         settings = read_settings(environment)
-        if options.uploads:
-            settings = settings.model_copy(update=upload_settings(options.uploads))
+        settings = name_uploads(settings, options.uploads)
         return asyncio.run(run(settings, options.user, options.yes))
     except (SettingsError, UsageError) as error:
         print(error, file=sys.stderr)
@@ -59,12 +58,15 @@ def main(arguments: Sequence[str] | None = None, variables: Mapping[str, str] = 
         return 1
 
 
-def upload_settings(url: str) -> dict[str, str]:
-    """Return the settings of uploads in the account with these blobs. Raises UsageError."""
+def name_uploads(settings: Settings, url: str | None) -> Settings:
+    """Return settings that name the account with the blobs of uploads. Raises UsageError."""
+    if url is None:
+        return settings
     if not url.startswith("https://") or ".blob." not in url:
         raise UsageError(NO_BLOBS)
     queues = url.replace(".blob.", ".queue.", 1)
-    return {"azure_uploads_endpoint": url, "azure_uploads_queue_endpoint": queues}
+    names = {"azure_uploads_endpoint": url, "azure_uploads_queue_endpoint": queues}
+    return settings.model_copy(update=names)
 
 
 async def run(settings: Settings, user: str, deletes: bool) -> int:
