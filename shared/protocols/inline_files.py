@@ -41,7 +41,7 @@ async def store_files(
     """
     contents = await asyncio.to_thread(_read_all, (*newest, *earlier))
     ids: dict[FileReference, str] = {}
-    async with exchange.app.config(UploadsConfig).lock:
+    async with exchange.app.config(UploadsConfig).lock(owner):
         stored = {(each.digest, each.name): each for each in await uploads.list(owner)}
         for file, (digest, name, content) in contents.items():
             upload = stored.get((digest, name))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from multipart import MultipartSegment
 
@@ -32,8 +33,13 @@ class UploadsConfig:
 
     uploads: Uploads | None = None
     wait_seconds: float = 20  # for the passages of an upload, before POST /upload answers
-    # Held while the files of a message are compared with the uploads, and stored.
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+
+    def lock(self, owner: str) -> asyncio.Lock:
+        """The lock of an owner: held while the files of a message are compared with the owner's
+        uploads, and stored.
+        """
+        return self._locks.setdefault(owner, asyncio.Lock())
 
 
 def find_uploads(exchange: Exchange) -> tuple[Uploads, str]:
@@ -67,7 +73,7 @@ async def wait_until_read(
         now = asyncio.get_running_loop().time()
         if now >= end or all(each.is_finished for each in found):
             return list(found)
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(min(seconds, end - now))
         seconds = min(seconds * 1.5, MAX_POLL_SECONDS)
 
 
