@@ -251,7 +251,7 @@ def test_reader_runs_the_python_of_the_project_as_its_own_identity() -> None:
     identity = "uploadIdentity.identity.id"
 
     assert config["runtime"] == {"name": "python", "version": version}
-    assert config["scaleAndConcurrency"] == {"instanceMemoryMB": 2048, "maximumInstanceCount": 10}
+    assert config["scaleAndConcurrency"] == {"instanceMemoryMB": 2048, "maximumInstanceCount": 2}
     assert config["deployment"]["storage"] == {
         "type": "blobContainer",
         "value": "uploadStorage.account.properties.primaryEndpoints.blobpackages",
