@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,11 +24,22 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-NO_LIBRARY = "azure-functions-runtime is not installed: FUNCTIONS_HOST names a host that has it"
+NO_LIBRARY = "FUNCTIONS_HOST names no Python that has azure-functions-runtime"
 
-needs_worker_library = pytest.mark.skipif(
-    find_spec("azure_functions_runtime") is None, reason=NO_LIBRARY
-)
+
+@cache
+def worker_python() -> str | None:
+    """The Python of FUNCTIONS_HOST, if it has the worker library."""
+    python, *_ = (*shlex.split(os.environ.get("FUNCTIONS_HOST", "")), "")
+    check = [python, "-c", "import azure_functions_runtime"]
+    try:
+        found = subprocess.run(check, capture_output=True, timeout=60, check=False)
+    except OSError:
+        return None
+    return python if found.returncode == 0 else None
+
+
+needs_worker_library = pytest.mark.skipif(worker_python() is None, reason=NO_LIBRARY)
 
 
 @dataclass(frozen=True)
@@ -52,7 +64,7 @@ def functions_worker(app: Path, settings: Mapping[str, str]) -> Iterator[Functio
     """Run a worker with an app until the block ends."""
     modules = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     with subprocess.Popen(
-        [sys.executable, "-c", START, str(app)],
+        [worker_python() or "", "-c", START, str(app)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
