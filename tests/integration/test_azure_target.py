@@ -24,6 +24,7 @@ from ingest.targets.index_writer import (
     Document,
     DocumentRejected,
     IndexUnavailable,
+    RequestRejected,
 )
 from shared.azure.errors import NO_IDENTITY_MESSAGE
 from shared.domain.events import decode_path, encode_path
@@ -482,7 +483,7 @@ FAILURES: list[Any] = [
         [error_response(403)], IndexUnavailable, "Search Service Contributor", 1, id="403"
     ),
     pytest.param(
-        [error_response(400, code="Bad")], DocumentRejected, r"\(400, code 'Bad'\)", 1, id="400"
+        [error_response(400, code="Bad")], RequestRejected, r"\(400, code 'Bad'\)", 1, id="400"
     ),
 ]
 
