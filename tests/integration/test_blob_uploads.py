@@ -298,8 +298,8 @@ class LosingContainer(UploadsContainer):
     lost: ClassVar[list[int]] = []  # how many requests are answered before
 
     @asynccontextmanager
-    async def request(self, seconds: float | None = None) -> AsyncIterator[None]:
-        async with super().request(seconds):
+    async def request(self) -> AsyncIterator[None]:
+        async with super().request():
             yield
         if self.lost:
             self.lost[0] -= 1

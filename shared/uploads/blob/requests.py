@@ -19,7 +19,6 @@ from shared.uploads.blob.layout import DELETED, StoredBlob
 
 CONTAINER = "uploads"
 ROLE = "Storage Blob Data Contributor"
-PAGE_SECONDS = 30.0  # of a listing: one request has up to 5,000 blobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ class UploadsContainer:
         """Yield the blobs whose names begin with `prefix`, ordered by name."""
         pages = self.client.list_blobs(name_starts_with=prefix, include=["metadata"]).by_page()
         while True:
-            async with self.request(PAGE_SECONDS):
+            async with self.request():  # for up to 5,000 blobs
                 page = await anext(pages, None)
                 items = [it async for it in page] if page else None
             if items is None:
@@ -97,10 +96,10 @@ class UploadsContainer:
                 yield StoredBlob(it.name, it.size, modified, dict(it.metadata or {}))
 
     @asynccontextmanager
-    async def request(self, seconds: float | None = None) -> AsyncIterator[None]:
+    async def request(self) -> AsyncIterator[None]:
         """Map the errors of one request, and limit its time."""
         with map_errors("uploads", map_upload_status), map_malformed_response():
-            async with asyncio.timeout(seconds or self.seconds):
+            async with asyncio.timeout(self.seconds):
                 yield
 
 
