@@ -50,7 +50,7 @@ class BlobRun:
 
         Raises DocumentRejected, SandboxStartError and ChatErrors: the message must be repeated.
         """
-        stored = await self.source.find(path)
+        stored = await self.source.container.find(path)
         if stored is None:
             return
         if is_removed(stored):
@@ -68,7 +68,7 @@ class BlobRun:
             return
         with suppress(FileNotFoundError):  # it was removed at this moment
             result = await self.indexer.index(upload, is_found)
-        stored = await self.source.find(path)
+        stored = await self.source.container.find(path)
         if stored is None:
             return await self.index.remove_folder(upload.id)
         if is_removed(stored):
@@ -93,7 +93,7 @@ class BlobRun:
 
         Raises ChatErrors.
         """
-        stored = await self.source.find(path)
+        stored = await self.source.container.find(path)
         if stored is None or stored.upload is None:
             return
         result = stored.result

@@ -11,7 +11,6 @@ from pathlib import Path
 from ingest.document import UnreadableDocument, too_large_message
 from shared.domain.errors import NotFound, Unavailable
 from shared.files.base import File
-from shared.files.blobs import BlobFiles
 from shared.uploads.base import Upload
 from shared.uploads.blob.layout import (
     DELETED,
@@ -21,11 +20,10 @@ from shared.uploads.blob.layout import (
     StoredUpload,
     decode,
     encode,
-    group,
     upload_path,
 )
 from shared.uploads.blob.requests import UploadsContainer
-from shared.uploads.records import Result, content_name
+from shared.uploads.records import Result, content_name, owner_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +32,6 @@ class BlobSource:
 
     container: UploadsContainer
     file_bytes: int  # the limit of a file
-
-    async def find(self, path: str) -> StoredUpload | None:
-        """Return the upload whose blobs have this path, also a deleted one; None without any."""
-        return next(iter(group(await self.container.list(f"{path}/"))), None)
 
     async def read_result(self, upload: Upload) -> Result:
         """Return what became of an upload."""
@@ -61,8 +55,7 @@ class BlobSource:
         with tempfile.TemporaryDirectory(prefix="upload-") as folder:
             path = Path(folder) / name
             try:
-                blobs = BlobFiles(self.container.client, self.container.seconds)
-                await self._download(await blobs.open_blob(_name(upload, name)), path)
+                await self._download(await self.container.open(_name(upload, name)), path)
             except NotFound:
                 raise FileNotFoundError(path) from None
             yield path
@@ -81,13 +74,13 @@ class BlobSource:
 
     async def list_owner(self, upload: Upload) -> Sequence[Upload]:
         """Return the uploads of the same owner, without those that are deleted."""
-        owner = upload_path(upload.owner, "")
-        uploads = (each.upload for each in group(await self.container.list(owner)))
+        stored = await self.container.list_uploads(owner_key(upload.owner))
+        uploads = (each.upload for each in stored)
         return [each for each in uploads if each is not None]
 
     async def mark_deleted(self, upload: Upload) -> None:
         """Hide an upload from now on, until it is removed."""
-        await self.container.put(_name(upload, DELETED))
+        await self.container.mark_deleted(upload_path(upload.owner, upload.id))
 
     async def remove(self, stored: StoredUpload) -> None:
         """Remove the blobs of an upload, all but the mark of its deletion."""

@@ -14,7 +14,9 @@ from shared.files.blobs import make_container_client
 from shared.uploads.base import NO_UPLOAD
 from shared.uploads.blob.queue import UploadsQueue, make_queue_client
 from shared.uploads.blob.requests import UploadsContainer
+from shared.uploads.blob.store import BlobUploads
 from tests.support.azurite import AzuriteCredential, AzuriteHome
+from tests.support.blob_store import LIMITS
 from tests.support.upstream import Exchange, RecordedRequest, Server, Step, run_upstream
 
 Call = Callable[[UploadsContainer, UploadsQueue], Awaitable[Any]]
@@ -52,7 +54,8 @@ CALLS: dict[str, Call] = {
     "list": lambda container, _: container.list("x/"),
     "has_any": lambda container, _: container.has_any("x/"),
     "read_metadata": lambda container, _: container.read_metadata("ids/x"),
-    "ready": lambda container, _: container.ready(),
+    "open": lambda container, _: container.open("x/content"),
+    "ready": lambda container, queue: BlobUploads(container, queue, LIMITS).ready(),
     "send": lambda _, queue: queue.send("x/y"),
 }
 FAILURES: list[Any] = [

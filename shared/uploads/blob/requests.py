@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -13,9 +13,10 @@ from azure.storage.blob.aio import BlobClient, ContainerClient
 
 from shared.azure.errors import map_errors, map_malformed_response
 from shared.domain.errors import Misconfigured, NotFound
-from shared.files.blobs import error_code, map_status
+from shared.files.base import File
+from shared.files.blobs import BlobFiles, error_code, map_status
 from shared.uploads.base import NO_UPLOAD
-from shared.uploads.blob.layout import DELETED, StoredBlob
+from shared.uploads.blob.layout import DELETED, StoredBlob, StoredUpload, group
 
 CONTAINER = "uploads"
 ROLE = "Storage Blob Data Contributor"
@@ -31,12 +32,6 @@ class UploadsContainer:
     def blob(self, name: str) -> BlobClient:
         """The client of a blob."""
         return self.client.get_blob_client(name)
-
-    async def ready(self) -> None:
-        """Check that the container can be listed."""
-        async with self.request():
-            async for _ in self.client.list_blobs(results_per_page=1):
-                break
 
     async def put(self, name: str, metadata: Mapping[str, str] | None = None) -> None:
         """Write an empty blob, in place of an earlier one."""
@@ -71,7 +66,11 @@ class UploadsContainer:
         async with self.request():
             return dict((await self.blob(name).get_blob_properties()).metadata or {})
 
-    async def has_any(self, prefix: str) -> bool:
+    async def open(self, name: str) -> File:
+        """Open a blob. Raises NotFound."""
+        return await BlobFiles(self.client, self.seconds).open_blob(name)
+
+    async def has_any(self, prefix: str = "") -> bool:
         """Whether a blob exists whose name begins with `prefix`."""
         async with self.request():
             async for _ in self.client.list_blobs(name_starts_with=prefix, results_per_page=1):
@@ -80,20 +79,24 @@ class UploadsContainer:
 
     async def list(self, prefix: str = "") -> list[StoredBlob]:
         """Return the blobs whose names begin with `prefix`, with their metadata."""
-        return [blob async for blob in self.iterate(prefix)]
-
-    async def iterate(self, prefix: str = "") -> AsyncIterator[StoredBlob]:
-        """Yield the blobs whose names begin with `prefix`, ordered by name."""
         pages = self.client.list_blobs(name_starts_with=prefix, include=["metadata"]).by_page()
+        blobs: list[StoredBlob] = []
         while True:
             async with self.request():  # for up to 5,000 blobs
                 page = await anext(pages, None)
-                items = [it async for it in page] if page else None
-            if items is None:
-                return
-            for it in items:
-                modified = it.last_modified.timestamp()
-                yield StoredBlob(it.name, it.size, modified, dict(it.metadata or {}))
+                if page is None:
+                    return blobs
+                async for it in page:
+                    modified, metadata = it.last_modified.timestamp(), dict(it.metadata or {})
+                    blobs.append(StoredBlob(it.name, it.size, modified, metadata))
+
+    async def list_uploads(self, owner: str) -> Sequence[StoredUpload]:
+        """Return the uploads of an owner, also deleted ones. `owner` is a key."""
+        return group(await self.list(f"{owner}/"))
+
+    async def find(self, path: str) -> StoredUpload | None:
+        """Return the upload whose blobs have this path, also a deleted one; None without any."""
+        return next(iter(group(await self.list(f"{path}/"))), None)
 
     @asynccontextmanager
     async def request(self) -> AsyncIterator[None]:

@@ -11,7 +11,6 @@ from contextlib import suppress
 
 from shared.domain.errors import ChatError, NotFound
 from shared.files.base import File
-from shared.files.blobs import BlobFiles
 from shared.uploads.base import NO_UPLOAD, Upload, UploadLimits, is_upload_id
 from shared.uploads.blob.draft import BlobDraft
 from shared.uploads.blob.layout import (
@@ -19,7 +18,6 @@ from shared.uploads.blob.layout import (
     IDS,
     OWNER_KEY,
     StoredBlob,
-    StoredUpload,
     day_name,
     group,
     list_drafts,
@@ -53,7 +51,7 @@ class BlobUploads:
 
     async def ready(self) -> None:
         """Check that the container is accessible. Raises ChatErrors."""
-        await self._container.ready()
+        await self._container.has_any()
 
     async def begin(self, owner: str, name: str) -> BlobDraft:
         """Begin an upload. Raises TooManyRequests, Unavailable, Misconfigured."""
@@ -94,12 +92,12 @@ class BlobUploads:
         if len(wanted) > FEW:
             return {each.id: each for each in await self.list(owner) if each.id in wanted}
         paths = (upload_path(owner, id) for id in wanted)
-        stored = await asyncio.gather(*map(self._read, paths))
+        stored = await asyncio.gather(*map(self._container.find, paths))
         return {each.id: each for it in stored if it and (each := it.upload)}
 
     async def list(self, owner: str) -> tuple[Upload, ...]:
         """Return the uploads of an owner, the oldest first. Raises Unavailable, Misconfigured."""
-        stored = group(await self._container.list(f"{owner_key(owner)}/"))
+        stored = await self._container.list_uploads(owner_key(owner))
         uploads = (each.upload for each in stored)
         return tuple(sorted((it for it in uploads if it), key=lambda it: it.order))
 
@@ -122,20 +120,15 @@ class BlobUploads:
         if not is_upload_id(id):
             raise NotFound(NO_UPLOAD)
         metadata = await self._container.read_metadata(IDS + id)
-        stored = await self._read(f"{metadata.get(OWNER_KEY, '')}/{id}")
+        stored = await self._container.find(f"{metadata.get(OWNER_KEY, '')}/{id}")
         if stored is None or stored.upload is None or stored.content is None:
             raise NotFound(NO_UPLOAD)
-        files = BlobFiles(self._container.client, self._container.seconds)
-        return await files.open_blob(stored.content.name)
+        return await self._container.open(stored.content.name)
 
     async def close(self) -> None:
         """Close the clients."""
         await self._container.client.close()
         await self._queue.client.close()
-
-    async def _read(self, path: str) -> StoredUpload | None:
-        """Read the blobs of an upload; None if there are none."""
-        return next(iter(group(await self._container.list(f"{path}/"))), None)
 
 
 def check_owner(blobs: Sequence[StoredBlob], owner: str, limits: UploadLimits, now: float) -> None:
