@@ -56,23 +56,24 @@ class BlobRun:
         if is_removed(stored):
             await self._remove(stored)
         elif upload := stored.upload:
-            await self._read(path, upload, stored.result)
+            await self._read(stored, upload)
 
-    async def _read(self, path: str, upload: Upload, result: Result) -> None:
+    async def _read(self, stored: StoredUpload, upload: Upload) -> None:
         """Read an upload and index it, unless that has been done or has failed."""
-        if result.state == "failed" and result.given_up is None:
+        if stored.has_failed:
             return
         found = (await self.index.fingerprints_in(upload.id)).get(upload.path)
-        is_found = result.state == "ready" and found is not None
+        is_found = upload.state == "ready" and found is not None
         if is_found and found == self.indexer.fingerprint:
             return
+        result = stored.result
         with suppress(FileNotFoundError):  # it was removed at this moment
             result = await self.indexer.index(upload, is_found)
-        stored = await self.source.container.find(path)
-        if stored is None:
+        after = await self.source.container.find(stored.path)
+        if after is None:
             return await self.index.remove_folder(upload.id)
-        if is_removed(stored):
-            return await self._remove(stored)
+        if is_removed(after):
+            return await self._remove(after)
         for each in await self.indexer.complete(upload, result):
             await self.read(upload_path(each.owner, each.id))
 
@@ -97,7 +98,7 @@ class BlobRun:
         if stored is None or stored.upload is None:
             return
         result = stored.result
-        if result.state == "ready" or (result.state == "failed" and result.given_up is None):
+        if result.state == "ready" or stored.has_failed:
             return
         given_up = self.now() if result.given_up is None else result.given_up
         failed = Result(state="failed", reason=GIVEN_UP, given_up=given_up)

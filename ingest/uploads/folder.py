@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -22,11 +22,11 @@ from shared.uploads.folder.records import (
     owner_folder,
     remove_other_days,
 )
+from shared.uploads.limits import DRAFT_SECONDS
 from shared.uploads.records import Result, utc_day
 
 log = logging.getLogger("uploads")
 
-DRAFT_SECONDS = 600.0  # after which an incomplete upload has no request any more
 UNQUEUED_SECONDS = 120.0  # after which a stored upload is read: the app was killed meanwhile
 POLL_SECONDS = 0.5
 
@@ -43,8 +43,7 @@ class FolderSource:
 
     def list_uploads(self) -> list[Upload]:
         """Return all uploads, without those that are deleted."""
-        uploads = (folder.read() for folder in list_folders(self.root))
-        return [upload for upload in uploads if upload is not None]
+        return _read(list_folders(self.root))
 
     async def read_result(self, upload: Upload) -> Result:
         """Return what became of an upload."""
@@ -61,9 +60,7 @@ class FolderSource:
 
     async def list_owner(self, upload: Upload) -> Sequence[Upload]:
         """Return the uploads of the same owner, without those that are deleted."""
-        folders = list_owner(owner_folder(self.root, upload.owner))
-        uploads = (folder.read() for folder in folders)
-        return [each for each in uploads if each is not None]
+        return _read(list_owner(owner_folder(self.root, upload.owner)))
 
     async def mark_deleted(self, upload: Upload) -> None:
         """Hide an upload from now on, until it is removed."""
@@ -141,6 +138,12 @@ class FolderRun:
             return False
         is_current = self._indexed.get(upload.path) == self.indexer.fingerprint
         return not (upload.state == "ready" and is_current)
+
+
+def _read(folders: Iterable[UploadFolder]) -> list[Upload]:
+    """Return the uploads in these folders, without those that are deleted. Raises OSError."""
+    uploads = (folder.read() for folder in folders)
+    return [upload for upload in uploads if upload is not None]
 
 
 def _is_unqueued(folder: UploadFolder) -> bool:

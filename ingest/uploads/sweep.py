@@ -13,7 +13,6 @@ from ingest.uploads.index import UploadsIndex
 from shared.uploads.base import is_upload_id
 from shared.uploads.blob.layout import (
     DAY,
-    DRAFT_SECONDS,
     IDS,
     StoredBlob,
     StoredUpload,
@@ -21,6 +20,7 @@ from shared.uploads.blob.layout import (
     is_draft,
 )
 from shared.uploads.blob.requests import UploadsContainer
+from shared.uploads.limits import DRAFT_SECONDS
 from shared.uploads.records import utc_day
 
 log = logging.getLogger("uploads")
@@ -109,6 +109,4 @@ class UploadsSweep:
 def _is_waiting(stored: StoredUpload) -> bool:
     """Whether an upload must be read: for the first time, again, or it has been given up."""
     upload = stored.upload
-    if upload is None:
-        return False
-    return not upload.is_finished or stored.result.given_up is not None
+    return upload is not None and upload.state != "ready" and not stored.has_failed

@@ -7,6 +7,7 @@ from shared.uploads.base import UploadLimits
 
 MEGABYTE = 2**20
 DAY_SECONDS = 86_400
+DRAFT_SECONDS = 600.0  # after which an incomplete upload has no request any more
 TOO_LARGE = "{name} is larger than {limit:g} MB, the limit of a file."
 NOT_REMOVED = "The uploads that you have deleted are still being removed. Try again in a minute."
 TOO_MANY_TODAY = (

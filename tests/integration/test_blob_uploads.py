@@ -22,7 +22,6 @@ from shared.uploads.base import UploadLimits
 from shared.uploads.blob.draft import BLOCK_BYTES, BlobDraft
 from shared.uploads.blob.layout import (
     DRAFT,
-    DRAFT_SECONDS,
     RECORD_KEY,
     RESULT,
     RESULT_KEY,
@@ -33,6 +32,7 @@ from shared.uploads.blob.layout import (
 from shared.uploads.blob.queue import UploadsQueue
 from shared.uploads.blob.requests import UploadsContainer
 from shared.uploads.blob.store import BlobUploads
+from shared.uploads.limits import DRAFT_SECONDS
 from shared.uploads.records import Result, owner_key
 from tests.support.azurite import AzuriteHome, azurite_queues, needs_azurite
 from tests.support.blob_store import LIMITS, UploadsAccount, UploadsFixture

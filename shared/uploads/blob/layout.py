@@ -23,6 +23,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from shared.uploads.base import Upload, is_upload_id
+from shared.uploads.limits import DRAFT_SECONDS
 from shared.uploads.records import Record, Result, make_upload, owner_key
 
 M = TypeVar("M", bound=BaseModel)
@@ -30,8 +31,6 @@ M = TypeVar("M", bound=BaseModel)
 RESULT, DELETED, CONTENT = "result", "deleted", "content"
 DRAFT, DAY, IDS = "draft-", "day-", "ids/"
 RECORD_KEY, RESULT_KEY, OWNER_KEY = "record", "result", "owner"  # of metadata
-
-DRAFT_SECONDS = 600.0  # after which an incomplete upload has no request any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +75,12 @@ class StoredUpload:
         """What became of it."""
         blob = self.blobs.get(RESULT)
         return (blob and decode(blob.metadata.get(RESULT_KEY), Result)) or Result()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is not read again: what is given up is."""
+        result = self.result
+        return result.state == "failed" and result.given_up is None
 
     @property
     def upload(self) -> Upload | None:
