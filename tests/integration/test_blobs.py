@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -30,7 +29,8 @@ from shared.files.headers import guess_media_type as media_type
 from shared.settings import SHARED_FOLDER
 from tests.support.azurite import AzuriteCredential, AzuriteHome, needs_azurite
 from tests.support.servers import Server, run_server
-from tests.support.upstream import Exchange, RecordedRequest, Step, run_upstream
+from tests.support.storage_responses import make_error, make_head
+from tests.support.upstream import Exchange, RecordedRequest, Step
 from tests.support.upstream import Server as Raw
 
 T = TypeVar("T")
@@ -286,28 +286,13 @@ class Storage(Raw):
         )
 
 
-def make_head(status: int, headers: dict[str, str]) -> bytes:
-    dates = {"ETag": '"0x1"', "Last-Modified": "Mon, 01 Jan 2001 00:00:00 GMT"}
-    all_headers = {"x-ms-blob-type": "BlockBlob", **dates, **headers}
-    lines = [f"HTTP/1.1 {status} X", *(f"{key}: {value}" for key, value in all_headers.items())]
-    return "\r\n".join([*lines, "", ""]).encode()
-
-
 def make_range(data: bytes, headers: dict[str, str]) -> list[Step]:
     return [make_head(206, {"Content-Length": str(len(data)), **headers}), data]
 
 
-def make_error(status: int, code: str = "", **headers: str) -> list[Step]:
-    """Make an error response without a body, as for HEAD."""
-    header_names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return [make_head(status, {"x-ms-error-code": code, "Content-Length": "0", **header_names})]
-
-
 @pytest.fixture(scope="module")
 def storage(home: AzuriteHome) -> Iterator[Storage]:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(home.folder / "server.pem")
-    with run_upstream(Storage(), tls) as running:
+    with home.listening(Storage()) as running:
         yield running
 
 

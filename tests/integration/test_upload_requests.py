@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -17,7 +16,8 @@ from shared.uploads.blob.requests import UploadsContainer
 from shared.uploads.blob.store import BlobUploads
 from tests.support.azurite import AzuriteCredential, AzuriteHome
 from tests.support.blob_store import LIMITS
-from tests.support.upstream import Exchange, RecordedRequest, Server, Step, run_upstream
+from tests.support.storage_responses import make_error
+from tests.support.upstream import Exchange, RecordedRequest, Server, Step
 
 Call = Callable[[UploadsContainer, UploadsQueue], Awaitable[Any]]
 
@@ -32,18 +32,9 @@ class Storage(Server):
         return make_error(500, "InternalError")
 
 
-def make_error(status: int, code: str = "", retry_after: str | None = None) -> list[Step]:
-    """Make an error response without a body."""
-    lines = [f"HTTP/1.1 {status} X", f"x-ms-error-code: {code}", "Content-Length: 0"]
-    lines += [f"Retry-After: {retry_after}"] if retry_after else []
-    return ["\r\n".join([*lines, "", ""]).encode()]
-
-
 @pytest.fixture(scope="module")
 def storage(home: AzuriteHome) -> Iterator[Storage]:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(home.folder / "server.pem")
-    with run_upstream(Storage(), tls) as running:
+    with home.listening(Storage()) as running:
         yield running
 
 
@@ -61,7 +52,7 @@ CALLS: dict[str, Call] = {
 FAILURES: list[Any] = [
     pytest.param(make_error(403, "AuthorizationFailure"), errors.Misconfigured, id="403"),
     pytest.param(make_error(401, "NoAuthentication"), errors.Misconfigured, id="401"),
-    pytest.param(make_error(503, "ServerBusy", "20"), errors.Unavailable, id="503"),
+    pytest.param(make_error(503, "ServerBusy", Retry_After="20"), errors.Unavailable, id="503"),
     pytest.param(make_error(500, "InternalError"), errors.Unavailable, id="500"),
     pytest.param([b"garbage\r\n\r\n"], errors.Unavailable, id="garbage"),
     pytest.param([Exchange.reset], errors.Unavailable, id="reset"),
