@@ -15,10 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ingest.setup import IngestOptions, build_index_spec
-from ingest.targets.azure_search.index_update import build_index
 from shared.files.blobs import make_container_client
-from shared.settings import read_settings
 from shared.uploads.blob.queue import make_queue_client
 from shared.uploads.blob.requests import CONTAINER
 from tests.support.azurite import (
@@ -29,8 +26,7 @@ from tests.support.azurite import (
     make_home,
     needs_azurite,
 )
-from tests.support.fake_index import FakeIndex, validate_definition
-from tests.support.search_service import SearchService
+from tests.support.search_service import SearchService, make_index
 from tests.support.servers import ROOT, SIGN_IN, TIMEOUT, run_server
 from tests.support.upload_reader import run_upload_reader
 from tests.support.upload_ways import (
@@ -88,13 +84,6 @@ class Deployment:
 
 def signed(owner: str) -> dict[str, str]:
     return {"x-ms-client-principal-id": owner}
-
-
-def make_index() -> FakeIndex:
-    """An index with the fields that the hook after provisioning gives it."""
-    settings = read_settings({"AZURE_SEARCH_ENDPOINT": "https://a", "AZURE_SEARCH_INDEX": "a"})
-    spec = build_index_spec(settings, 0, IngestOptions(folder=None))
-    return FakeIndex(validate_definition(dict(build_index(spec))))
 
 
 async def create_container_and_queue(home: AzuriteHome, blobs: str, queues: str) -> None:

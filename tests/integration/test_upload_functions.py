@@ -10,17 +10,13 @@ from typing import Any
 
 import pytest
 from azure.storage.queue import TextBase64DecodePolicy
-from azure.storage.queue.aio import QueueClient
 
-from ingest.setup import IngestOptions, build_index_spec
-from ingest.targets.azure_search.index_update import build_index
-from shared.settings import read_settings
 from shared.uploads.blob.queue import UploadsQueue, make_queue_client
 from tests.support.azure_uploads import UploadsInAzure, path_of
 from tests.support.azurite import AzuriteCredential, AzuriteHome, azurite_queues, needs_azurite
-from tests.support.fake_index import FakeIndex, validate_definition
+from tests.support.blob_store import receive_all
 from tests.support.functions_worker import FunctionsWorker, functions_worker, needs_worker_library
-from tests.support.ingest_azure import Filled
+from tests.support.search_service import SearchService, make_index
 
 pytestmark = needs_azurite
 ROOT = Path(__file__).parent.parent.parent
@@ -51,10 +47,7 @@ def queue(home: AzuriteHome) -> Iterator[str]:
 @pytest.fixture
 def search(home: AzuriteHome) -> Iterator[Any]:
     """The search service, with the index of uploads."""
-    settings = read_settings({"AZURE_SEARCH_ENDPOINT": "https://a", "AZURE_SEARCH_INDEX": "a"})
-    spec = build_index_spec(settings, 0, IngestOptions(folder=None))
-    definition = validate_definition(dict(build_index(spec)))
-    with home.listening(Filled(indexes={"docs-uploads": FakeIndex(definition)})) as running:
+    with home.listening(SearchService(indexes={"docs-uploads": make_index()})) as running:
         yield running
 
 
@@ -148,13 +141,11 @@ def test_service_sends_messages(home: AzuriteHome, queue: str, place: UploadsInA
 
 
 def read_messages(home: AzuriteHome, queue: str) -> list[str]:
-    """The messages of the queue, decoded as the host decodes them."""
+    """The messages of the queue."""
 
     async def go() -> list[str]:
-        options: dict[str, Any] = {"message_decode_policy": TextBase64DecodePolicy()}
-        options["connection_verify"] = home.ca
-        client = QueueClient(queue, "uploads", credential=AzuriteCredential(), **options)
-        async with client:
-            return [each.content async for each in client.receive_messages()]
+        options = {"connection_verify": home.ca, "message_decode_policy": TextBase64DecodePolicy()}
+        async with make_queue_client(queue, AzuriteCredential(), **options) as client:
+            return await receive_all(client)
 
     return asyncio.run(go())

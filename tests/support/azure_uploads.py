@@ -17,26 +17,22 @@ from ingest.sandbox import SandboxReader
 from ingest.uploads.blobs import BlobSource
 from ingest.uploads.service import UploadService
 from shared.files.blobs import make_container_client
-from shared.uploads.base import Upload, make_id
+from shared.uploads.base import Upload, UploadLimits
+from shared.uploads.blob.draft import BlobDraft
 from shared.uploads.blob.layout import (
-    DELETED,
-    IDS,
-    OWNER_KEY,
-    RECORD_KEY,
     StoredBlob,
-    day_name,
-    encode,
     group,
     upload_path,
 )
 from shared.uploads.blob.requests import UploadsContainer
-from shared.uploads.records import Record, Result, content_name, make_upload, owner_key, utc_day
+from shared.uploads.records import Record, Result
 from tests.support.azurite import AzuriteCredential, AzuriteHome
 from tests.support.fake_index_writer import FakePassageReader
 from tests.support.fake_uploads_index import FakeUploadsIndex
 from tests.support.moments import Moments
 
 T = TypeVar("T")
+LIMITS = UploadLimits(file_bytes=100_000_000, files=100, files_per_day=100)
 LATER = 2_101.0  # seconds, after which no attempt runs any more
 
 
@@ -90,28 +86,22 @@ class UploadsInAzure:
         return UploadService(*parts, send, self.now)
 
     def add(self, owner: str, name: str, text: str | bytes, replaces: bool = False) -> Upload:
-        """Store an upload as the app does, without a message."""
-        data, id = text.encode() if isinstance(text, str) else text, make_id()
-        path = upload_path(owner, id)
-        record = Record(
-            owner=owner, name=name, size=len(data), created=time.time(), replaces=replaces
-        )
+        """Store an upload, without a message."""
+        data = text.encode() if isinstance(text, str) else text
+        record = Record(owner=owner, name=name, size=0, created=time.time())
 
-        async def go() -> None:
-            key = owner_key(owner)
-            await self.container.put(f"{IDS}{id}", {OWNER_KEY: key})
-            await self.container.append(day_name(key, utc_day(time.time())))
-            blob = self.container.blob(f"{path}/{content_name(name)}")
-            await blob.upload_blob(data, metadata={RECORD_KEY: encode(record)})
+        async def go() -> Upload:
+            draft = BlobDraft(self.container, record, LIMITS, mark="")
+            await draft.write(data)
+            return await draft.commit(replaces)
 
-        self.call(go())
-        return make_upload(id, record, Result())
+        return self.call(go())
 
     def delete(self, upload: Upload) -> None:
         self.call(self.mark_deleted(upload))
 
     async def mark_deleted(self, upload: Upload) -> None:
-        await self.container.put(f"{path_of(upload)}/{DELETED}")
+        await self.container.mark_deleted(path_of(upload))
 
     def read(self, *uploads: Upload) -> None:
         """Deliver the message of each upload."""

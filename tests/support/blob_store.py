@@ -57,6 +57,14 @@ class UploadsAccount:
         await asyncio.sleep(0.1)  # aiohttp closes TLS connections asynchronously
 
 
+async def receive_all(queue: Any) -> list[str]:
+    """Receive and delete all messages of a queue, whose client decodes them as the host does."""
+    messages = [it async for it in queue.receive_messages(messages_per_page=32)]
+    for message in messages:
+        await queue.delete_message(message)
+    return [message.content for message in messages]
+
+
 @dataclass(frozen=True)
 class UploadsFixture:
     """A store, and what it writes to."""
@@ -80,10 +88,7 @@ class UploadsFixture:
 
     async def messages(self) -> list[str]:
         """Receive all messages."""
-        messages = [it async for it in self.queue.receive_messages(messages_per_page=32)]
-        for message in messages:
-            await self.queue.delete_message(message)
-        return [message.content for message in messages]
+        return await receive_all(self.queue)
 
     async def names(self) -> list[str]:
         """The names of all blobs."""

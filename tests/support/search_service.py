@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from ingest.setup import IngestOptions, build_index_spec
+from ingest.targets.azure_search.index_update import build_index
+from shared.settings import read_settings
+from tests.support.fake_index import FakeIndex, validate_definition
 from tests.support.fake_search import PATH, FakeSearch
 from tests.support.fake_service import SEARCH
 from tests.support.ingest_azure import Filled
@@ -28,3 +32,10 @@ class SearchService(Filled):
         _, _, version = request.path.partition("?")
         query = replace(request, path=f"{PATH.partition('?')[0]}?{version}")
         return chat.refusal(query) or chat.respond(query)
+
+
+def make_index() -> FakeIndex:
+    """An index with the fields that the hook after provisioning gives it."""
+    settings = read_settings({"AZURE_SEARCH_ENDPOINT": "https://a", "AZURE_SEARCH_INDEX": "a"})
+    spec = build_index_spec(settings, 0, IngestOptions(folder=None))
+    return FakeIndex(validate_definition(dict(build_index(spec))))
