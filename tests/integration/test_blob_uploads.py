@@ -328,6 +328,10 @@ def test_lost_answer_while_it_is_stored_leaves_no_upload(
         await draft.discard()
 
         assert len(await it.store.list("anna")) == is_stored
+        blobs = it.container.client.list_blobs(include=["uncommittedblobs"])
+        names = {blob.name.rpartition("/")[2] async for blob in blobs}
+        is_committed = number == 4  # it is marked as deleted, for the reader to remove it
+        assert ("content.md" in names) == (is_stored or is_committed)
 
     run(uploads, go)
 

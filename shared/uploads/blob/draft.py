@@ -57,9 +57,9 @@ class BlobDraft:
         id = base64.b64encode(f"{len(self._blocks):08}".encode()).decode("ascii")
         block = bytes(self._buffer[:size])
         del self._buffer[:size]
+        self._blocks.append(BlobBlock(id))  # before: the answer to the request may be lost
         async with self._container.request():
             await self._blob.stage_block(id, block, len(block))
-        self._blocks.append(BlobBlock(id))
 
     async def commit(self, replace: bool = False) -> Upload:
         """Store it. With `replace`, it replaces earlier ones of the same name when it is ready.
