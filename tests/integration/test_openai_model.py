@@ -343,6 +343,8 @@ REFUSALS: list[Any] = [
     pytest.param(
         [error_response(404, code="DeploymentNotFound")], 503, None, 1, id="no deployment"
     ),
+    pytest.param([error_response(405)], 503, None, 1, id="another path"),
+    pytest.param([error_response(501)] * 2, 503, None, 2, id="not implemented"),
     pytest.param([error_response(429, {"Retry-After": "30"})], 429, "30", 1, id="429, long wait"),
     pytest.param([error_response(429, TWO_WAITS)] * 2, 429, "1", 2, id="429, two waits"),
     pytest.param(
@@ -444,6 +446,17 @@ def test_an_embedding_is_retried_after_a_failure(server: Upstream, steps: list[S
 
     assert embedded(f"{server.url}/v1") == (None, 2)
     assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("value", [{"error": "no such endpoint"}, {"data": []}])
+def test_an_answer_without_vectors_is_misconfigured(server: Upstream, value: Any) -> None:
+    """LM Studio answers so for another path."""
+    server.plan.append(json_response(value))
+    failure, tries = embedded(f"{server.url}/v1")
+
+    assert isinstance(failure, errors.Misconfigured)
+    assert str(failure.cause).endswith(": is the address right?")
+    assert tries == 1
 
 
 @pytest.mark.parametrize("end", [Exchange.reset, Exchange.rst])

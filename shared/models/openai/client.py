@@ -63,6 +63,7 @@ REPORTED_PARAMETERS = (*OWN_PARAMETERS, *SUPPORTED_OPTIONS, "tools")
 NOT_FOUND_HINT = (
     "there is no such deployment, model or endpoint, or the model has another API (CHAT_MODEL_API)"
 )
+ADDRESS_HINT = "is the address right?"
 TOO_LONG_HINT = "is MAX_PROMPT_TOKENS below the model's context, with room for the answer?"
 USER_AGENT = "serverless-rag-chat"
 RAW_RESPONSE_HEADER = "x-stainless-raw-response"  # tells the SDK not to read the stream
@@ -178,7 +179,8 @@ async def embed(
 ) -> list[list[float]]:
     """Return the vectors of texts by the embedding model `name`, within `limit` seconds.
 
-    The SDK's own method would make an object of each number.
+    The SDK's own method would make an object of each number. Raises ChatErrors: Misconfigured for
+    an answer of status 200 that is no embedding.
     """
     body = {"model": name, "input": list(texts), "encoding_format": "base64"}
     with map_errors(name, "does it exist at the same endpoint?"):
@@ -190,9 +192,10 @@ async def embed(
         )
         vectors = [decode_vector(row["embedding"]) for row in rows]
     except (LookupError, TypeError, ValueError, struct.error) as error:  # a 200 with another body
-        raise Unavailable(cause=f"{name}: vectors that cannot be read") from error
+        raise Misconfigured(cause=f"{name}: an answer without vectors: {ADDRESS_HINT}") from error
     if len(vectors) != len(texts):
-        raise Unavailable(cause=f"{name}: {len(vectors)} vectors for {len(texts)} texts")
+        cause = f"{name}: {len(vectors)} vectors for {len(texts)} texts: {ADDRESS_HINT}"
+        raise Misconfigured(cause=cause)
     return vectors
 
 
@@ -268,7 +271,7 @@ def _map_kind(error: APIStatusError, cause: str, hint: str) -> ChatError:
             return TooManyRequests(retry_after=wait, cause=cause)
         case 401 | 403:
             return Misconfigured(cause=f"{cause}: {hint}")
-        case 404:
+        case 404 | 405 | 501:
             return Misconfigured(cause=f"{cause}: {NOT_FOUND_HINT}")
         case 400 | 422 if _param(error) in OWN_PARAMETERS:  # one that this model does not take
             return Misconfigured(cause=cause)

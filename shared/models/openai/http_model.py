@@ -15,6 +15,7 @@ from shared.domain.errors import ChatError, Misconfigured
 from shared.models.base import ModelStream, Prompt
 from shared.models.formats.base import ModelConfig, ModelFormat, merge_json
 from shared.models.openai.client import (
+    ADDRESS_HINT,
     SDK_ERRORS,
     STREAM_OPTIONS,
     check_ready,
@@ -74,7 +75,7 @@ class HttpModel:
         kind = response.headers.get("content-type", "none")
         if not kind.lower().startswith(expected):
             status = response.status_code
-            cause = f"{self.name}: status {status}, type {kind!r:.80}: is the address right?"
+            cause = f"{self.name}: status {status}, type {kind!r:.80}: {ADDRESS_HINT}"
             raise Misconfigured(cause=cause)
 
     async def _events(self, response: httpx2.Response) -> ModelStream:
