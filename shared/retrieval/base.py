@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from string import whitespace
 from typing import Any, Protocol, runtime_checkable
 
-from shared.domain.errors import BadRequest, Unsupported
+from shared.domain.errors import (
+    BadRequest,
+    DeadlineExceeded,
+    TooManyRequests,
+    Unavailable,
+    Unsupported,
+)
 from shared.domain.events import ExcludedSource, Source, decode_path
 from shared.domain.messages import Message
 from shared.domain.overrides import MAX_SEARCH_TEXT, Overrides
@@ -33,6 +40,7 @@ DEFAULT_VECTOR_FIELD = "embedding"  # clients name it in every request, also in 
 
 EMPTY_INDEX = "The index has no passages: fill it, for example by `make index DOCS=folder`."
 NO_VECTORS = "the index has no vectors"
+EMBEDDING_FAILED = "the embedding model is busy or not available at the moment"
 NO_PASSAGES = "This deployment's index cannot return the text of a document: search it instead."
 
 _WITHOUT_RANKER = {
@@ -40,6 +48,8 @@ _WITHOUT_RANKER = {
     "semantic_captions": "captions need a ranker; the whole passages were used",
     "minimum_reranker_score": "no ranker is available, so there is no such score",
 }
+
+log = logging.getLogger("chat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +290,24 @@ def _is_below(score: float | None, minimum: float | None) -> bool:
     return score is not None and minimum is not None and score < minimum
 
 
+async def embed_query(embed: Embed, query: str, mode: str) -> Sequence[float] | None:
+    """Return the vector of a query; None if a hybrid search has to go on by words.
+
+    It has while the model is over its rate limit, cannot be reached or gives no answer in time; the
+    log has the cause. For a search by vectors alone this is raised. Raises other ChatErrors for any
+    search, such as Misconfigured: an operator must act.
+    """
+    try:
+        (vector,) = await embed([query])
+    except (TooManyRequests, Unavailable, DeadlineExceeded) as error:
+        if mode != "hybrid":
+            raise
+        kind, cause = type(error).__name__, error.cause or error.message
+        log.warning("search: by words alone, the embedding model failed: %s: %s", kind, cause)
+        return None
+    return vector
+
+
 def check_lengths(query: str, overrides: Overrides) -> None:
     """Raise BadRequest for a text of a search that is too long for any retriever."""
     limits = (
@@ -331,9 +359,12 @@ class SearchReport:
 
     def _vector_notes(self, overrides: Overrides) -> Iterator[str]:
         requested = overrides.retrieval_mode
+        failed = self.fallback_reason == EMBEDDING_FAILED
+        if failed and requested is None:
+            requested = "hybrid"
         if requested not in (None, self.mode):
             yield f"retrieval_mode {requested} was left out: {self.fallback_reason}; text was used."
-        no_vectors = self.mode == "text" and requested != "text"
+        no_vectors = self.mode == "text" and requested != "text" and not failed
         fields = overrides.vector_fields or ()
         if unknown := [name for name in fields if no_vectors or name != self.vector_field]:
             yield f"vector_fields was left out: this index has no field {', '.join(unknown)}."

@@ -364,10 +364,29 @@ def embedding_response(vector: Any) -> list[Step]:
     return json_response({"data": [{"index": 0, "embedding": vector}]})
 
 
-EMBEDDING_FAILURES: list[Any] = [
-    pytest.param([error_response(429, {"Retry-After": "30"})], 429, id="429"),
+# Failures of the embedding model that may be over soon, with the status of a search by vectors
+# alone, and what the log says of the cause.
+FOR_THE_MOMENT: list[Any] = [
+    pytest.param(
+        [error_response(429, {"Retry-After": "30"})],
+        429,
+        "TooManyRequests: e: status 429",
+        id="429",
+    ),
+    pytest.param([error_response(429)] * 2, 429, "TooManyRequests: e: status 429", id="429 twice"),
+    pytest.param([error_response(500)] * 2, 503, "Unavailable: e: status 500", id="500"),
+    pytest.param([error_response(503)] * 2, 503, "Unavailable: e: status 503", id="503"),
+    pytest.param([[Exchange.reset]] * 2, 503, "Unavailable: e: connection closed", id="reset"),
+    pytest.param([CUT], 503, "Unavailable: e: ", id="cut body"),
+    pytest.param([[Exchange.stall]], 504, "DeadlineExceeded: e: TimeoutError", id="stall"),
+]
+# Others have the operator act.
+LASTING: list[Any] = [
     pytest.param([error_response(401)], 503, id="401"),
-    pytest.param([[Exchange.reset]] * 2, 503, id="reset"),
+    pytest.param([error_response(404)], 503, id="404"),
+    pytest.param([error_response(400)], 400, id="400"),
+    pytest.param([error_response(405)], 503, id="405"),
+    pytest.param([error_response(501)] * 2, 503, id="501"),
     pytest.param([GARBAGE], 503, id="a 200 that is no JSON"),
     pytest.param([json_response(7)], 503, id="a 200 of another shape"),
     pytest.param([json_response({"data": None})], 503, id="no vectors"),
@@ -376,22 +395,91 @@ EMBEDDING_FAILURES: list[Any] = [
     pytest.param([embedding_response("?")], 503, id="a vector that is no base64"),
     pytest.param([embedding_response("AAA=")], 503, id="a vector with half a number"),
     pytest.param([embedding_response(["a"])], 503, id="a vector of words"),
-    pytest.param([[Exchange.stall]], 504, id="stall"),
 ]
+WORDS_ALONE = (
+    "retrieval_mode hybrid was left out: the embedding model is busy or not available at the "
+    "moment; text was used."
+)
 
 
-@pytest.mark.parametrize(("plan", "status"), EMBEDDING_FAILURES)
-def test_a_failed_embedding_has_its_status(
-    embedding: tuple[FakeSearch, Upstream, httpx.Client], plan: list[list[Step]], status: int
+def read_log(home: Path) -> str:
+    """The log of the server that was started last."""
+    return max(home.glob("dev-*.log"), key=lambda path: path.stat().st_mtime).read_text("utf-8")
+
+
+@pytest.mark.parametrize(("plan", "status", "cause"), FOR_THE_MOMENT)
+def test_failure_for_the_moment_fails_a_search_by_vectors_alone(
+    embedding: tuple[FakeSearch, Upstream, httpx.Client],
+    plan: list[list[Step]],
+    status: int,
+    cause: str,
 ) -> None:
     search, model, client = embedding
     search.requests.clear()
     model.plan += plan
-    response = ask(client)
+    response = ask(client, retrieval_mode="vectors")
 
     assert response.status_code == status
     assert search.requests == []
-    assert ask(client).status_code == 200
+    assert ask(client, retrieval_mode="vectors").status_code == 200
+
+
+@pytest.mark.parametrize("overrides", [{}, {"retrieval_mode": "hybrid"}])
+@pytest.mark.parametrize(("plan", "status", "cause"), FOR_THE_MOMENT)
+def test_hybrid_search_goes_on_by_words(
+    embedding: tuple[FakeSearch, Upstream, httpx.Client],
+    home: Path,
+    plan: list[list[Step]],
+    status: int,
+    cause: str,
+    overrides: dict[str, Any],
+) -> None:
+    search, model, client = embedding
+    by_text = ask(client, retrieval_mode="text")
+    search.requests.clear()
+    model.plan += plan
+    before = read_log(home)
+    response = ask(client, **overrides, vector_fields=["embedding"])
+    (line,) = (each for each in read_log(home)[len(before) :].splitlines() if "WARNING" in each)
+
+    assert hit_ids(response) == hit_ids(by_text)
+    assert notes(response) == [WORDS_ALONE]
+    assert [request.body for request in search.requests] == [BARE]
+    searched = response.json()["context"]["thoughts"][1]
+    assert searched == by_text.json()["context"]["thoughts"][1]
+    assert "search: by words alone, the embedding model failed: " + cause in line
+    assert "deductible" not in line
+    assert notes(ask(client, **overrides)) == []
+    assert "vectorQueries" in search.requests[-1].body
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vectors"])
+@pytest.mark.parametrize(("plan", "status"), LASTING)
+def test_failure_that_lasts_has_its_status_in_every_mode(
+    embedding: tuple[FakeSearch, Upstream, httpx.Client],
+    plan: list[list[Step]],
+    status: int,
+    mode: str,
+) -> None:
+    search, model, client = embedding
+    search.requests.clear()
+    model.plan += plan
+    response = ask(client, retrieval_mode=mode)
+
+    assert response.status_code == status
+    assert response.headers.get("Retry-After") is None
+    assert search.requests == []
+    assert notes(ask(client, retrieval_mode=mode)) == []
+
+
+def test_question_waits_no_longer_than_retries_may(home: Path) -> None:
+    """A wait of minutes is not waited for: the search by words begins at once."""
+    with app(home, OPENAI_EMBEDDING_MODEL="e", SEARCH_SECONDS="600") as (search, model, client):
+        model.plan.append(error_response(429, {"Retry-After": "120"}))
+        response = ask(client)
+
+    assert notes(response) == [WORDS_ALONE]
+    assert len(model.requests) == len(search.requests) == 1
 
 
 def test_health_reports_a_failing_index(home: Path) -> None:

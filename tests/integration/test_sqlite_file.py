@@ -383,7 +383,7 @@ async def embed_in_3_dimensions(texts: Sequence[str]) -> list[list[float]]:
 def test_a_failing_embedding_model_and_wrong_dimensions_are_errors(tmp_path: Path) -> None:
     path = build_index(tmp_path / "index.db", *CARE, meta=VECTORS)
     with pytest.raises(TooManyRequests):
-        search_file(path, "dentist", Embedding("a-model", refuse))
+        search_file(path, "dentist", Embedding("a-model", refuse), retrieval_mode="vectors")
     with pytest.raises(Misconfigured) as other:
         search_file(path, "dentist", Embedding("a-model", embed_in_3_dimensions))
 

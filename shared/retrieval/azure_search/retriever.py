@@ -35,7 +35,9 @@ from shared.retrieval.azure_search.index_fields import (
 )
 from shared.retrieval.azure_search.permissions import FilterPermissions, Permissions, bind
 from shared.retrieval.base import (
+    EMBEDDING_FAILED,
     EMPTY_INDEX,
+    NO_VECTORS,
     WHOLE_FILE,
     Embed,
     FilePart,
@@ -43,6 +45,7 @@ from shared.retrieval.base import (
     SearchReport,
     SearchResult,
     distinct,
+    embed_query,
     split_by_score,
 )
 
@@ -135,8 +138,12 @@ class AzureSearchRetriever:
         condition = partial(self._condition, user, names)
         request = self._build_query(query, overrides, mode, condition(overrides))
         index = await self._open_index(user)
+        reason = NO_VECTORS
         if mode != "text":
-            request["vectorQueries"] = [await self._vector_query(query)]
+            if vector_query := await self._vector_query(query, mode):
+                request["vectorQueries"] = [vector_query]
+            else:
+                mode, reason = "text", EMBEDDING_FAILED
         try:
             ranking = self._semantic_options(query, overrides) if ranked else {}
             hits = await self._search_with_filter(index, request | ranking, overrides, condition)
@@ -148,6 +155,7 @@ class AzureSearchRetriever:
             mode,
             ranked,
             self.fields.embedding,
+            fallback_reason=reason,
             has_images=self._has_images,
             has_categories=bool(self.fields.category),
         )
@@ -262,12 +270,13 @@ class AzureSearchRetriever:
             return "text"
         return overrides.retrieval_mode or "hybrid"
 
-    async def _vector_query(self, query: str) -> dict[str, Any]:
+    async def _vector_query(self, query: str, mode: str) -> dict[str, Any] | None:
+        """The vector of a search; None if the model fails for the moment. Raises ChatErrors."""
         options = {"k": NEAREST_NEIGHBORS, "fields": self.fields.embedding}
         if self.embed is None:
             return {"kind": "text", "text": query, **options}
-        (vector,) = await self.embed([query])
-        return {"kind": "vector", "vector": vector, **options}
+        vector = await embed_query(self.embed, query, mode)
+        return None if vector is None else {"kind": "vector", "vector": vector, **options}
 
     def _condition(self, user: User, names: Sequence[str], overrides: Overrides) -> str | None:
         """The filter of a search; `names` are the sourcefiles within which it searches."""

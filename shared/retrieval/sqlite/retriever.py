@@ -18,6 +18,7 @@ from shared.domain.events import Source
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.retrieval.base import (
+    EMBEDDING_FAILED,
     EMPTY_INDEX,
     NO_VECTORS,
     WHOLE_FILE,
@@ -26,6 +27,7 @@ from shared.retrieval.base import (
     IndexStatistics,
     SearchReport,
     SearchResult,
+    embed_query,
     list_top_folders,
 )
 from shared.retrieval.sqlite import search
@@ -225,10 +227,7 @@ class SqliteRetriever:
             index = await asyncio.to_thread(self._current.get)
             embedding, _ = self._select_embedding(index.meta.model)
             if embedding:
-                mode = query.overrides.retrieval_mode or "hybrid"
-                sources, relevance = await _search_with_vector(index, query, embedding)
-                report = SearchReport(mode, has_images=index.has_images)
-                return _to_result(query, sources, report, relevance)
+                return await _search_with_vector(index, query, embedding)
         # In a thread: a blocking call would delay every other request of this worker. In one, also
         # for the file: another thread would take a tenth of the time of a small index's search.
         return await asyncio.to_thread(self._search_by_text, query)
@@ -236,8 +235,7 @@ class SqliteRetriever:
     def _search_by_text(self, query: SearchQuery) -> SearchResult:
         index = self._current.get()
         _, reason = self._select_embedding(index.meta.model)
-        report = SearchReport("text", fallback_reason=reason, has_images=index.has_images)
-        return _to_result(query, search.text_search(index, query), report)
+        return _search_by_text(index, query, reason)
 
     def _select_embedding(self, model: str | None) -> tuple[Embedding | None, str]:
         """Return the embedding model if it is the index's `model`; else None, and the reason."""
@@ -262,30 +260,44 @@ def _to_result(
     return SearchResult(sources, props, notes, relevance=relevance)
 
 
+def _search_by_text(index: OpenIndex, query: SearchQuery, reason: str) -> SearchResult:
+    report = SearchReport("text", fallback_reason=reason, has_images=index.has_images)
+    return _to_result(query, search.text_search(index, query), report)
+
+
 async def _search_with_vector(
     index: OpenIndex, query: SearchQuery, embedding: Embedding
-) -> tuple[tuple[Source, ...], float | None]:
-    """Search by vector or hybrid, which tells the relevance of the best passages.
+) -> SearchResult:
+    """Search by vector or hybrid, or by text if the embedding model fails for the moment.
 
-    The text search runs while the query's vector is made.
+    A hybrid search tells the relevance of the best passages. The text search runs while the query's
+    vector is made.
     """
-    dimensions = index.meta.dimensions
-    vector = asyncio.create_task(_embed_query(embedding.embed, query.text, dimensions))
+    mode = query.overrides.retrieval_mode or "hybrid"
+    report = SearchReport(mode, has_images=index.has_images)
+    embedded = asyncio.create_task(_embed(embedding.embed, query.text, mode, index.meta.dimensions))
     await asyncio.sleep(0)  # the call begins: on Python 3.14 a thread can be done before it
     try:
-        if query.overrides.retrieval_mode == "vectors":
-            sources = await asyncio.to_thread(search.vector_search, index, query, await vector)
-            return sources, None
-        by_text = await asyncio.to_thread(search.text_candidates, index, query)
-        values = query, await vector, by_text, embedding.weight
-        return await asyncio.to_thread(search.hybrid_search, index, *values)
+        by_text = None
+        if mode == "hybrid":
+            by_text = await asyncio.to_thread(search.text_candidates, index, query)
+        vector = await embedded
     finally:
-        vector.cancel()
+        embedded.cancel()
+    if vector is None:
+        return await asyncio.to_thread(_search_by_text, index, query, EMBEDDING_FAILED)
+    if by_text is None:
+        sources = await asyncio.to_thread(search.vector_search, index, query, vector)
+        return _to_result(query, sources, report)
+    values = query, vector, by_text, embedding.weight
+    sources, relevance = await asyncio.to_thread(search.hybrid_search, index, *values)
+    return _to_result(query, sources, report, relevance)
 
 
-async def _embed_query(embed: Embed, query: str, dimensions: int) -> Sequence[float]:
-    (vector,) = await embed([query])
-    if len(vector) != dimensions:
+async def _embed(embed: Embed, query: str, mode: str, dimensions: int) -> Sequence[float] | None:
+    """Return the vector of a query as `embed_query` does. Raises Misconfigured for another size."""
+    vector = await embed_query(embed, query, mode)
+    if vector is not None and len(vector) != dimensions:
         message = f"its vectors have {dimensions} dimensions, the model's have {len(vector)}."
         raise Misconfigured(cause=INDEX_FILE_ERROR.format(message))
     return vector

@@ -17,7 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain.errors import Misconfigured, Unavailable
+from shared.domain.errors import (
+    BadRequest,
+    ChatError,
+    DeadlineExceeded,
+    Misconfigured,
+    TooManyRequests,
+    Unavailable,
+)
 from shared.domain.events import Source
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
@@ -430,6 +437,63 @@ def test_the_cost_of_a_search_does_not_depend_on_how_much_the_user_may_see() -> 
 
 async def embed(texts: Sequence[str]) -> list[list[float]]:
     return [[1.0, 2.0] for _ in texts]
+
+
+DENTAL = [passage(f"Dental {name}.", name) for name in ("care", "crowns", "implants")]
+
+
+def search_dental(error: ChatError, **overrides: Any) -> SearchResult:
+    """Search an index with vectors while its embedding model fails."""
+
+    async def fail(texts: Sequence[str]) -> list[list[float]]:
+        raise error
+
+    vectors = {each.id: [1.0, 2.0] for each in DENTAL}
+    with closing(SqliteRetriever(DENTAL, Embedding("m", fail), vectors=vectors)) as index:
+        return asyncio.run(index.search(NOBODY, "dental crowns", Overrides(**overrides)))
+
+
+@pytest.mark.parametrize("error", [TooManyRequests, Unavailable, DeadlineExceeded])
+@pytest.mark.parametrize("overrides", [{}, {"retrieval_mode": "hybrid", "minimum_search_score": 0}])
+def test_hybrid_search_goes_on_by_words(
+    error: type[ChatError], overrides: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    result = search_dental(error(cause="m: status"), **overrides, vector_fields=["embedding"])
+    by_text = search_dental(error(), **{**overrides, "retrieval_mode": "text"})
+    (record,) = caplog.records
+
+    assert replace(result, notes=()) == by_text
+    assert result.relevance is None
+    assert result.notes == (
+        "retrieval_mode hybrid was left out: the embedding model is busy or not available at the "
+        "moment; text was used.",
+    )
+    assert record.levelname == "WARNING"
+    assert record.getMessage() == (
+        f"search: by words alone, the embedding model failed: {error.__name__}: m: status"
+    )
+
+
+def test_missing_field_has_a_note_also_while_the_embedding_model_fails() -> None:
+    _, note = search_dental(Unavailable(), vector_fields=["embedding", "foo"]).notes
+
+    assert note == "vector_fields was left out: this index has no field foo."
+
+
+@pytest.mark.parametrize(
+    ("error", "mode"),
+    [
+        (TooManyRequests, "vectors"),
+        (Unavailable, "vectors"),
+        (DeadlineExceeded, "vectors"),
+        (Misconfigured, None),
+        (Misconfigured, "hybrid"),
+        (BadRequest, "hybrid"),
+    ],
+)
+def test_search_fails_with_its_embedding_model(error: type[ChatError], mode: str | None) -> None:
+    with pytest.raises(error):
+        search_dental(error(), retrieval_mode=mode)
 
 
 @pytest.mark.parametrize("category", [None, "care"])
