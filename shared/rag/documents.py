@@ -27,16 +27,16 @@ async def add_documents(inputs: AnswerInputs, query: str, results: SearchResult)
     fitted = inputs.fit_request()
     room = await run_in_thread_if(is_large(fitted.request), partial(_measure_room, inputs))
     whole, others, size = await _read_whole(inputs, min(room, MAX_TOKENS))
-    best = await _search(inputs, query, others) if others else ()
-    ids = {source.id for source in (*whole, *best)}
-    found = distinct((*whole, *best, *results.sources))
-    rest = (*best, *(each for each in found if each.id not in ids))
+    best = await _search(inputs, query, others) if others else SearchResult((), {})
+    ids = {source.id for source in (*whole, *best.sources)}
+    found = distinct((*whole, *best.sources, *results.sources))
+    rest = (*best.sources, *(each for each in found if each.id not in ids))
     fit = partial(fit_sources, rest, room - size, fitted.model)
     return replace(
         results,
         sources=(*whole, *await run_in_thread_if(is_large(fitted.request, rest), fit)),
         excluded=tuple(each for each in results.excluded if each.source.id not in ids),
-        notes=(*results.notes, NOT_WHOLE) if others else results.notes,
+        notes=(*results.notes, *best.notes, NOT_WHOLE) if others else results.notes,
     )
 
 
@@ -76,10 +76,10 @@ async def _count_tokens(inputs: AnswerInputs, passages: Sequence[Source]) -> int
     return await run_in_thread_if(is_large(fitted.request, passages), partial(sum, counts))
 
 
-async def _search(inputs: AnswerInputs, query: str, names: Sequence[str]) -> Sequence[Source]:
+async def _search(inputs: AnswerInputs, query: str, names: Sequence[str]) -> SearchResult:
     """Return the best passages of documents, as many as a search returns. Raises ChatErrors."""
     request, retriever = inputs.fit_request().request, inputs.rag.retriever
     if not isinstance(retriever, DocumentRetriever):
-        return ()
+        return SearchResult((), {})
     search = retriever.search_documents(request.metadata.user, query, names, request.overrides)
-    return (await inputs.rag.trace(search, inputs.span)).sources
+    return await inputs.rag.trace(search, inputs.span)

@@ -22,7 +22,7 @@ from shared.retrieval.base import (
     distinct,
 )
 from shared.uploads.base import CATEGORY, Uploads, upload_id
-from shared.uploads.search import UploadSearch, explain_failure, restrict
+from shared.uploads.search import UploadSearch, explain_failure, own_notes, restrict
 
 FEWEST_PASSAGES = 20
 """Passages of uploads, all owners' together, below which the relevance of a search is unknown: the
@@ -80,12 +80,13 @@ class UploadsRetriever(Retriever):
             own = explain_failure(TOO_SLOW, "it stalls") if slow else search_own.result()
         finally:
             search_own.cancel()
+        notes = tuple(dict.fromkeys((*result.notes, *own.notes)))
         if not own.sources:
-            return replace(result, notes=(*result.notes, *own.notes))
+            return replace(result, notes=notes)
         return replace(
             result,
             sources=tuple(islice(_fuse(own.sources, result.sources), overrides.top)),
-            notes=(*result.notes, *own.notes),
+            notes=notes,
             relevance=await self._relevance(result, own),
         )
 
@@ -99,7 +100,7 @@ class UploadsRetriever(Retriever):
         restricted = restrict(overrides).model_copy(update=dict.fromkeys(LIMITS))
         result = await self._passages.search_documents(User(owner), query, own, restricted)
         found = result.sources or await self._read_beginnings(User(owner), own, restricted)
-        return replace(result, sources=found[: overrides.top], notes=())
+        return replace(result, sources=found[: overrides.top], notes=own_notes(result))
 
     async def _read_beginnings(
         self, owner: User, names: Iterable[str], overrides: Overrides

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from shared.domain.errors import ChatError, Misconfigured
 from shared.domain.overrides import MAX_TOP, Overrides
 from shared.domain.request import User
-from shared.retrieval.base import DocumentRetriever, SearchResult
+from shared.retrieval.base import EMBEDDING_FAILED, DocumentRetriever, SearchResult
 from shared.uploads.base import Upload, Uploads, upload_id
 
 NOT_SEARCHED = "Your uploads were not searched: their index cannot be read."
@@ -47,7 +47,7 @@ class UploadSearch:
             if not await self.list_ready(owner):
                 return SearchResult((), {})  # before the first is read, there may be no index
             return explain_failure(NOT_SEARCHED, error)
-        return replace(result, notes=())  # those of the shared index are the same
+        return replace(result, notes=own_notes(result))
 
     async def find_ready(self, owner: str | None, names: Iterable[str]) -> set[str]:
         """Return those of these encoded paths that are an owner's uploads, and ready.
@@ -68,6 +68,14 @@ def restrict(overrides: Overrides) -> Overrides:
     filters = {"use_oid_security_filter": True, "use_groups_security_filter": False}
     # More than are wanted: those that are deleted, or not ready yet, are left out afterwards.
     return overrides.model_copy(update={**filters, "filter": None, "top": MAX_TOP})
+
+
+def own_notes(result: SearchResult) -> tuple[str, ...]:
+    """Return the notes that the search of the shared index need not have: the others are the same.
+
+    The embedding model is called for each search.
+    """
+    return tuple(note for note in result.notes if EMBEDDING_FAILED in note)
 
 
 def explain_failure(note: str, reason: ChatError | str) -> SearchResult:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from shared.domain.errors import TooManyRequests
+from shared.domain.overrides import Overrides
+from shared.domain.request import User
 from shared.rag.documents import MAX_TOKENS, NOT_WHOLE
-from shared.retrieval.sqlite.retriever import SqliteRetriever
+from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 from tests.support.calls import ANNA, ask, call
 from tests.support.fakes import PLUS, STANDARD
 from tests.support.input_files import (
@@ -22,6 +27,8 @@ from tests.support.input_files import (
     Files,
     body_of,
 )
+
+OWN = Overrides(use_oid_security_filter=True)
 
 
 @pytest.fixture
@@ -57,6 +64,30 @@ def test_file_too_long_for_the_model_gives_passages(files: Files, route: str) ->
     assert answer.status == 200
     assert 0 < sum(text in files.prompt for text in SECTIONS) < 10
     assert answer.headers["x-chat-notice"].startswith(NOT_WHOLE)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_long_file_searched_by_words_alone_has_a_note(files: Files, route: str) -> None:
+    errors = [None, TooManyRequests()]  # of the search in all uploads, and of that in the file
+
+    async def embed(texts: Sequence[str]) -> list[list[float]]:
+        if error := errors.pop(0):
+            raise error
+        return [[1.0, 2.0] for _ in texts]
+
+    id = files.add("anna", "animals.md", TEXT)
+    list_all = files.uploads.passages.list_passages(User("anna"), f"{id}/animals.md", OWN)
+    passages = asyncio.run(list_all)
+    vectors = {each.id: [1.0, 2.0] for each in passages}
+    files.uploads.passages = SqliteRetriever(passages, Embedding("m", embed), vectors=vectors)
+    files.model.max_prompt_tokens = 2000
+    answer = files.ask(route, id)
+
+    assert answer.status == 200
+    assert errors == []
+    assert (
+        answer.headers["x-chat-notice"].count("the embedding model is busy or not available") == 1
+    )
 
 
 @pytest.mark.parametrize("route", ROUTES)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from shared.domain.errors import BadRequest, Misconfigured
+from shared.domain.errors import BadRequest, Misconfigured, TooManyRequests
 from shared.domain.events import Source
 from shared.domain.overrides import UNSET, Overrides
 from shared.domain.request import User
-from shared.retrieval.base import IndexStatistics, SearchResult
-from shared.retrieval.sqlite.retriever import SqliteRetriever
+from shared.retrieval.base import Embed, IndexStatistics, SearchResult
+from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 from shared.uploads.folder.records import INDEX
 from shared.uploads.retriever import FEWEST_PASSAGES, UploadsRetriever
 from shared.uploads.search import NOT_SEARCHED
@@ -25,6 +26,10 @@ SHARED = (
     Source("1", "Vacation: 30 days.", "handbook.md", "handbook.md", "company"),
     Source("2", "Vacation of managers: 31 days.", "managers.md", "managers.md", "company"),
     Source("3", "Vacation abroad.", "abroad.md", "abroad.md", "company"),
+)
+WORDS_ALONE = (
+    "retrieval_mode hybrid was left out: the embedding model is busy or not available at the "
+    "moment; text was used."
 )
 
 
@@ -183,6 +188,39 @@ def test_failure_of_the_shared_index_is_raised(folder: UploadsFolder) -> None:
 
     with pytest.raises(Misconfigured):
         asyncio.run(retriever.search(ANNA, "vacation", UNSET))
+
+
+async def embed(texts: Sequence[str]) -> list[list[float]]:
+    return [[1.0, 2.0] for _ in texts]
+
+
+async def fail(texts: Sequence[str]) -> list[list[float]]:
+    raise TooManyRequests(cause="m: status 429")
+
+
+def with_vectors(embed: Embed, *sources: Source) -> SqliteRetriever:
+    vectors = {each.id: [1.0, 2.0] for each in sources}
+    return SqliteRetriever(sources, Embedding("m", embed), vectors=vectors)
+
+
+@pytest.mark.parametrize(("shared", "own"), [(fail, fail), (embed, fail), (fail, embed)])
+def test_failing_embedding_model_is_one_note(
+    folder: UploadsFolder, shared: Embed, own: Embed
+) -> None:
+    (name,) = (upload.sourcefile for upload in folder.uploads_of("anna"))
+    mine = Source("own", "My vacation is in June.", name, name, oids=("anna",))
+    indexes = with_vectors(shared, *SHARED), with_vectors(own, mine)
+    retriever = UploadsRetriever(*indexes, folder.store)
+    result = asyncio.run(retriever.search(ANNA, "vacation", UNSET))
+    by_name = asyncio.run(retriever.search_documents(ANNA, "vacation", [name], UNSET))
+
+    assert {source.content for source in result.sources} == {
+        mine.content,
+        *(source.content for source in SHARED),
+    }
+    assert result.notes == (WORDS_ALONE,)
+    assert [source.content for source in by_name.sources] == [mine.content]
+    assert by_name.notes == ((WORDS_ALONE,) if own is fail else ())
 
 
 class Related(SqliteRetriever):
