@@ -76,6 +76,10 @@ class AnswerCopies(Protocol):
         """Delete a copy. Returns whether it existed."""
         ...
 
+    async def exists(self, id: str) -> bool:
+        """Return whether there is a copy of that id, which has not expired."""
+        ...
+
     async def all(self) -> Sequence[AnswerCopy]:
         """Return all copies that have not expired, by their day."""
         ...

@@ -47,6 +47,7 @@ CALLS = {
     "/health": ("GET", "/health"),
     "/feedback": ("POST", "/feedback"),
     "/feedback/copies/{id}": ("DELETE", f"/feedback/copies/{'0' * 32}"),
+    "/feedback/conversations/{id}": ("GET", "/feedback/conversations/x"),
     "/upload": ("POST", "/upload"),
     "/list_uploaded": ("GET", "/list_uploaded"),
     "/delete_uploaded": ("POST", "/delete_uploaded"),
@@ -79,7 +80,10 @@ GUARDED = sorted(CALLS.keys() - OPEN - STORED.keys() - {*OTHERS, *FILES})
 # Nothing is there: 404, or 400.
 # Which the host does not take.
 UPLOADS = ("/upload", "/list_uploaded", "/delete_uploaded", "/uploads", "/uploads/{id}")
-EMPTY = {*OPENSEARCH, *OTHERS, *STORED, *UPLOADS, *FILES, "/aog/{*path}", "/feedback/copies/{id}"}
+EMPTY = {
+    *(*OPENSEARCH, *OTHERS, *STORED, *UPLOADS, *FILES, "/aog/{*path}"),
+    *("/feedback/copies/{id}", "/feedback/conversations/{id}"),
+}
 
 
 def host_supports_keys() -> bool:

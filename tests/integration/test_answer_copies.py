@@ -104,10 +104,13 @@ def test_copies_are_returned_as_they_were_put(run: Any) -> None:
 
 def test_a_deleted_copy_is_gone(run: Any) -> None:
     async def work(store: AnswerCopies, _clock: FakeClock) -> None:
+        assert await store.exists(COPY.id) is False
         assert await store.delete(COPY.id) is False
         await store.put(COPY)
         await store.put(other(1))
+        assert await store.exists(COPY.id) is True
         assert await store.delete(COPY.id) is True
+        assert await store.exists(COPY.id) is False
         assert await store.delete(COPY.id) is False
         assert list(await store.all()) == [other(1)]
 
@@ -284,6 +287,35 @@ def test_consent_is_true_or_false(desk: Desk, copies: Copies) -> None:
 
     assert (refused.status, copies.kept) == (400, {})
     assert refused.json["error"].startswith("keep_copy: must be")
+
+
+def restored_copy(desk: Desk) -> tuple[bool, str]:
+    """Whether the owner reads of a copy of the only answer, and its id."""
+    (interaction,) = desk.interactions("anna")
+    route, id = "/feedback/conversations/{id}", interaction.conversation
+    reply = desk.send(call(route, [b""], ANNA, method="GET", path=id))
+    (answer,) = reply.json["answers"]
+    return answer["feedback"]["keep_copy"], answer["feedback"]["copy_id"]
+
+
+def test_the_owner_reads_the_id_of_a_copy(desk: Desk) -> None:
+    id = desk.rate(desk.answer(1), keep_copy=True).json["copy_id"]
+
+    assert restored_copy(desk) == (True, id)
+
+
+def test_consent_to_a_copy_that_is_deleted_is_not_restored(desk: Desk) -> None:
+    id = desk.rate(desk.answer(1), keep_copy=True).json["copy_id"]
+    assert delete(desk, id).status == 204
+
+    assert restored_copy(desk) == (False, "")
+
+
+def test_no_copy_is_named_where_none_are_kept_any_more(desk: Desk, copies: Copies) -> None:
+    desk.rate(desk.answer(1), keep_copy=True)
+    later = replace(desk.app, configs=(CopiesConfig(copies, accepts_new=False),))
+
+    assert restored_copy(Desk(desk.memory, later)) == (False, "")
 
 
 def test_without_consent_nothing_is_copied(desk: Desk, copies: Copies) -> None:

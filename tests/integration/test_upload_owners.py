@@ -207,7 +207,8 @@ def test_every_way_to_a_passage_is_in_the_table(app: App) -> None:
     same = ("/openai/", "/v1/models", "/v1/{*path}", "/v1/responses/")
     rest = {route for route in ROUTES if not route.startswith(same)} - ways
     without_passages = {
-        *("/feedback", "/feedback/copies/{id}", "/health", "/config", "/auth_setup", "/"),
+        *("/feedback", "/feedback/copies/{id}", "/feedback/conversations/{id}"),
+        *("/health", "/config", "/auth_setup", "/"),
         *("/upload", "/list_uploaded", "/delete_uploaded", "/uploads", "/uploads/{id}"),
         *("/page/{path}", "/api/openapi.json", "/v1/files", "/v1/files/{id}"),
         *("/aog/v0.2/service", "/aog/v0.2/service_provider", "/aog/{*path}"),

@@ -44,6 +44,10 @@ class Copies:
         self.check()
         return self.kept.pop(id, None) is not None
 
+    async def exists(self, id: str) -> bool:
+        self.check()
+        return id in self.kept
+
     async def all(self) -> tuple[AnswerCopy, ...]:
         return tuple(self.kept.values())
 

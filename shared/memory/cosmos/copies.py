@@ -68,6 +68,10 @@ class CosmosCopies:
                 await partition.delete(id)
             return exists
 
+    async def exists(self, id: str) -> bool:
+        async with self.container.copies() as partition:
+            return await partition.read_unexpired(id) is not None
+
     async def all(self) -> Sequence[AnswerCopy]:
         async with self.container.copies() as partition:
             rows = await partition.query(items.SELECT_ALL, COPY)

@@ -62,6 +62,10 @@ class SqliteCopies:
         await self._delete_expired()
         return await self.file.delete("DELETE FROM answer_copy WHERE id = ?", (id,)) > 0
 
+    async def exists(self, id: str) -> bool:
+        await self._delete_expired()
+        return bool(await self.file.fetch("SELECT 1 FROM answer_copy WHERE id = ?", (id,)))
+
     async def all(self) -> Sequence[AnswerCopy]:
         await self._delete_expired()
         rows = await self.file.fetch("SELECT content FROM answer_copy")

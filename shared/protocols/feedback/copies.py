@@ -60,6 +60,17 @@ def describe_copies(exchange: Exchange) -> Json:
     return {"copies": copies is not None, "copy_days": copies.days if copies else None}
 
 
+async def describe_copy(exchange: Exchange, answer: RatedAnswer) -> Json:
+    """Describe the copy of an answer: none if it has expired or was deleted. Raises ChatErrors.
+
+    Its id alone can have deleted it, which leaves the consent in the feedback.
+    """
+    copies, id = exchange.app.config(CopiesConfig).open, copy_id(answer)
+    consents = parse_feedback(answer.interaction).get("keep_copy") is True
+    exists = consents and copies is not None and await copies.exists(id)
+    return {"keep_copy": exists, "copy_id": id if exists else ""}
+
+
 def copy_id(answer: RatedAnswer) -> str:
     """Return the id of the answer's copy: nobody guesses it, since both ids have random digits."""
     ids = f"{answer.owner}\0{answer.interaction.conversation}\0{answer.interaction.id}"

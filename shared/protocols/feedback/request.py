@@ -12,9 +12,13 @@ MAX_COMMENT_LENGTH = 2000  # characters
 Reason = Literal["incorrect", "incomplete", "irrelevant", "unsupported"]
 
 
+def is_answer_id(value: str) -> bool:
+    """Return whether an `x-request-id` can be rated: it is logged, and has no other characters."""
+    return re.fullmatch(ID, value) is not None
+
+
 def _check_id(value: str) -> str:
-    """Check an id that is logged: it can have no other characters."""
-    if not re.fullmatch(ID, value):
+    if not is_answer_id(value):
         raise ValueError("must be the x-request-id of an answer")
     return value
 

@@ -8,6 +8,7 @@ from shared.http.body import read_body, require_object, validate
 from shared.http.call import JSON, Reply
 from shared.protocols import context_json
 from shared.protocols.exchange import READ, Exchange, Route
+from shared.protocols.feedback.conversation import CONVERSATION_ROUTE
 from shared.protocols.feedback.copies import (
     COPY_ROUTE,
     COPY_STORED,
@@ -84,4 +85,5 @@ ROUTES = (
         usage='POST /feedback with a body such as {"request_id": "...", "rating": "up"}',
     ),
     COPY_ROUTE,
+    CONVERSATION_ROUTE,
 )

@@ -1,7 +1,7 @@
 // The conversation that is shown: sends questions, shows answers, stores what the app does not.
 
 import { addressOf, setAddress } from "./address.js";
-import { RequestError, streamAnswer } from "./client.js";
+import { hasRoute, RequestError, ROUTES, streamAnswer } from "./client.js";
 import { copyText } from "./clipboard.js";
 import { openFile, showDone } from "./elements.js";
 import { markTurn, readName, readNewest, renameConversation, storeTurn } from "./memory.js";
@@ -65,6 +65,7 @@ export class Chat {
       list.append(turn.element);
     }
     for (const turn of this.turns) this.#showActions(turn);
+    if (this.turns.length && hasRoute(ROUTES.ratings)) restoreFeedback(id, this.turns);
     welcome.hidden = this.turns.length > 0;
     this.#showBusy();
     const target = this.turns[place - 1];
@@ -288,6 +289,12 @@ export class Chat {
     const [isLast, busy] = [turn === this.turns.at(-1), this.controller !== null];
     turn.showActions({ isLast, busy, hasAddress: this.id !== null });
   }
+}
+
+/** Reads how the answers of a stored conversation were rated; without that they have no buttons. */
+async function restoreFeedback(id, turns) {
+  const loaded = await import("./feedback.js").catch(() => null);
+  await loaded?.restoreFeedback(id, turns);
 }
 
 async function storePart(id, turn, ended, options) {

@@ -88,7 +88,8 @@ export function writeJson(path, method, value, { keepalive = false } = {}) {
   return readJson(path, { ...request, keepalive: keepalive && isShort });
 }
 
-function json(method, value) {
+/** Returns the options of a request that sends JSON. */
+export function json(method, value) {
   return { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(value) };
 }
 
@@ -100,15 +101,6 @@ export async function readConfig() {
 }
 
 export const readSetup = () => fetch("/auth_setup").then((response) => response.json(), () => ({}));
-
-/** Sends the feedback on an answer. Returns the id of its copy, "" without one. Throws RequestError. */
-export async function sendFeedback(feedback) {
-  const response = await send(ROUTES.ratings, json("POST", feedback));
-  return response.status === 200 ? (await response.json()).copy_id : "";
-}
-
-/** Returns what the app keeps of feedback: `comments`, `copies`, `copy_days`. */
-export const readFeedbackSetup = () => readJson(ROUTES.ratings);
 
 /**
  * Yields the JSON lines of an answer; `begin` gets the id of the request before. Throws

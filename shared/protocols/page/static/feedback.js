@@ -1,6 +1,6 @@
 // The feedback on an answer: its rating, and what was wrong, and with consent a copy.
 
-import { readFeedbackSetup, sendFeedback } from "./client.js";
+import { json, readJson, ROUTES, send } from "./client.js";
 import { makeButton, makeElement, makeItem } from "./elements.js";
 import { showFailure } from "./errors.js";
 import { translate } from "./text.js";
@@ -9,25 +9,63 @@ const REASONS = ["incorrect", "incomplete", "irrelevant", "unsupported"];
 const MAX_COMMENT_LENGTH = 2000; // characters that the app accepts
 const NOTHING = { reasons: [], comment: "", keep_copy: false };
 
+/** Gives the turns of a stored conversation the ids of their answers, and shows their ratings. */
+export async function restoreFeedback(conversation, shown) {
+  const turns = shown.flatMap(({ versions }) => versions);
+  const path = `${ROUTES.ratings}/conversations/${conversation}?start=`;
+  for (let start = 0; start !== undefined; ) {
+    const page = await readJson(path + start).catch(() => null); // they are shown without
+    for (const answer of page?.answers ?? []) {
+      const turn = turns.find(({ id }) => id === answer.message_id);
+      if (turn) restore(turn, answer);
+    }
+    start = page?.next;
+  }
+}
+
+function restore(turn, { request_id: requestId, feedback }) {
+  const { copy_id: copy = "", ...sent } = feedback ?? NOTHING;
+  turn.requestId = requestId;
+  const restored = new Feedback(turn, true, { sent, copy });
+  turn.feedback = Promise.resolve(restored);
+  restored.showRating();
+  for (const button of restored.buttons) button.hidden = !turn.view.text;
+}
+
+/** Sends the feedback on an answer. Returns the id of its copy, "" without one. Throws RequestError. */
+async function sendFeedback(feedback) {
+  const response = await send(ROUTES.ratings, json("POST", feedback));
+  return response.status === 200 ? (await response.json()).copy_id : "";
+}
+
 export class Feedback {
-  /** `takesComments`: the answer is stored, and a comment with it. */
-  constructor(turn, takesComments) {
-    Object.assign(this, { turn, takesComments, sent: NOTHING, last: Promise.resolve() });
+  /**
+   * `takesComments`: the answer is stored, and a comment with it. `sent` is the feedback that was
+   * sent, and `copy` the id of its copy, in an earlier visit.
+   */
+  constructor(turn, takesComments, { sent = NOTHING, copy = "" } = {}) {
+    Object.assign(this, { turn, takesComments, sent, copy, last: Promise.resolve() });
+    this.buttons = turn.element.querySelectorAll(".rate");
     this.error = makeElement("p", { className: "error", role: "alert" });
   }
 
-  /** Rates the answer by a pressed button. A bad rating opens the form. */
+  /** Rates the answer by a pressed button. A bad rating opens the form, a restored one again. */
   async rate(button) {
     const { rating } = button.dataset;
-    if (button.ariaPressed === "true") return; // it is sent
-    if ((await this.#send(() => ({ ...NOTHING, rating }))) === null) return;
-    for (const each of this.turn.element.querySelectorAll(".rate")) {
-      each.ariaPressed = each === button;
-    }
     const form = this.turn.part(".reasons");
-    form.replaceChildren(form.firstElementChild);
-    form.hidden = rating !== "down";
-    if (!form.hidden) await this.#fill(form);
+    if (button.ariaPressed !== "true") {
+      if ((await this.#send(() => ({ ...NOTHING, rating }))) === null) return;
+      this.copy = "";
+      this.showRating();
+      form.replaceChildren(form.firstElementChild);
+    }
+    form.hidden = this.sent.rating !== "down";
+    if (!form.hidden && form.childElementCount === 1) await this.#fill(form);
+  }
+
+  /** Shows the rating that was sent. */
+  showRating() {
+    for (const each of this.buttons) each.ariaPressed = each.dataset.rating === this.sent.rating;
   }
 
   /**
@@ -62,13 +100,18 @@ export class Feedback {
     const reasons = makeElement("ul", { className: "choices" });
     reasons.append(...REASONS.map((reason) => makeItem(this.#makeReason(reason))));
     form.append(reasons);
-    const setup = this.takesComments ? await readFeedbackSetup().catch(() => ({})) : {};
+    // What the app keeps of feedback: `comments`, `copies`, `copy_days`.
+    const setup = this.takesComments ? await readJson(ROUTES.ratings).catch(() => ({})) : {};
     // Another rating may have emptied the form meanwhile.
     if (setup.comments && reasons.isConnected) form.append(this.#makeCommentForm(setup));
   }
 
   #makeReason(reason) {
-    const button = makeButton({ textContent: translate(reason), ariaPressed: false }, async () => {
+    const properties = {
+      textContent: translate(reason),
+      ariaPressed: this.sent.reasons.includes(reason),
+    };
+    const button = makeButton(properties, async () => {
       if (button.ariaPressed === "true") return; // it is sent
       const add = ({ reasons }) => ({ reasons: [...new Set([...reasons, reason])] });
       if ((await this.#sendForm(add)) !== null) button.ariaPressed = true;
@@ -80,12 +123,14 @@ export class Feedback {
     const form = makeElement("form", { className: "comment" });
     const comment = makeElement("textarea", { rows: 2, maxLength: MAX_COMMENT_LENGTH, dir: "auto" });
     comment.placeholder = comment.ariaLabel = translate("comment");
-    const consent = makeElement("input", { type: "checkbox" });
+    comment.value = this.sent.comment;
+    const consent = makeElement("input", { type: "checkbox", checked: this.sent.keep_copy });
     const label = makeElement("label", { hidden: !copies });
     const time = days ? translate("forDays", { days }) : translate("withoutEnd");
     label.append(consent, makeElement("span", { textContent: translate("keepCopy", { time }) }));
     const status = makeElement("p", { role: "status" });
     form.append(comment, label, makeElement("button", { textContent: translate("send") }), status);
+    if (this.copy) this.#thank(status, this.copy, consent);
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const fields = { comment: comment.value, keep_copy: consent.checked };

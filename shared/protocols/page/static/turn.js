@@ -200,7 +200,7 @@ export class Turn {
     if (complete.trim()) announcer.textContent = complete.replace(/\[[^\]\n]{1,500}\]|[*_`#]/g, "");
   }
 
-  /** Rates the answer; one of a stored conversation has no id of its request. */
+  /** Rates the answer. */
   async #rate(pressed) {
     const isComplete = !["stopped", "failed"].includes(this.ended);
     this.feedback ??= import("./feedback.js").then(
