@@ -114,7 +114,13 @@ def build(settings: Settings) -> App:
     if uploads:
         retriever, files = uploads.include(retriever, files)
     memory = make_memory(clients)
-    stores = {"files": files, "memory": memory, "uploads": uploads.check if uploads else None}
+    copies = CopiesConfig(find_copies(clients), settings.feedback_copies == "on")
+    stores = {
+        "files": files,
+        "memory": memory,
+        "uploads": uploads.check if uploads else None,
+        "copies": copies.open,
+    }
     health = make_health(clients, models, retriever, stores=stores)
     app = App(
         memory=memory,
@@ -138,6 +144,7 @@ def build(settings: Settings) -> App:
         configs=(
             health,
             ContentConfig(files),
+            copies,
             UploadsConfig(uploads.store if uploads else None),
             *_configure_protocols(clients),
         ),
@@ -189,7 +196,6 @@ def _configure_protocols(clients: Clients) -> tuple[object, ...]:
     return (
         AiChatConfig(settings.chat_answers),
         HistoryConfig(settings.conversations == "always"),
-        CopiesConfig(find_copies(clients), settings.feedback_copies == "on"),
         make_aog_config(clients),
         McpConfig(settings.base_url),
         ChatCompletionsConfig(settings.citation_links == "on"),

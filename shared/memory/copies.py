@@ -5,11 +5,13 @@ A copy has no owner. Whoever has its id, which nobody can guess, may delete it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from math import ceil
 from typing import Any, Protocol
 
+from shared.domain.errors import Misconfigured
 from shared.memory.base import LimitReached
 
 DAY_SECONDS = 86400
@@ -47,6 +49,15 @@ def copy_expiry(now: float, days: float | None) -> float | None:
     return (now // DAY_SECONDS + 1 + ceil(days)) * DAY_SECONDS if days else None
 
 
+@contextmanager
+def explain_misconfigured(message: str) -> Iterator[None]:
+    """Give a Misconfigured error a message of the store, which says what to do."""
+    try:
+        yield
+    except Misconfigured as error:
+        raise Misconfigured(message, cause=error.cause) from error
+
+
 class TooManyCopies(LimitReached):
     """The deployment has as many copies as it keeps."""
 
@@ -61,8 +72,17 @@ class AnswerCopies(Protocol):
     """A store of copies. Its methods raise ChatErrors, as those of the conversations do."""
 
     @property
+    def name(self) -> str:
+        """What the log and `/health` call the store."""
+        ...
+
+    @property
     def days(self) -> float | None:
         """For how long a copy is kept; None is no limit."""
+        ...
+
+    async def ready(self) -> None:
+        """Check the store. Raises the ChatError that it meets; Misconfigured says what to do."""
         ...
 
     async def put(self, copy: AnswerCopy) -> None:

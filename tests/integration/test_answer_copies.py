@@ -22,11 +22,13 @@ from shared.memory.copies import AnswerCopies, AnswerCopy, TooManyCopies, parse_
 from shared.memory.cosmos import copies as cosmos
 from shared.memory.sqlite import copies as sqlite
 from shared.memory.sqlite.connection import MemoryFile
+from shared.protocols.exchange import App
 from shared.protocols.feedback.copies import CopiesConfig
+from shared.protocols.health import Health, HealthCheck
 from shared.settings import SettingsError, read_settings
 from tests.support.answer_copies import Copies, open_cosmos_copies
-from tests.support.calls import ANNA, BEN, JSON, BufferedReply, call
-from tests.support.fake_cosmos import RESET, run_cosmos
+from tests.support.calls import ANNA, BEN, JSON, BufferedReply, call, read
+from tests.support.fake_cosmos import RESET, FakeCosmos, cosmos_error, run_cosmos
 from tests.support.feedback import Desk, make_desk
 from tests.support.servers import LAPTOP
 from tests.support.stores import STORES, FakeClock, sqlite_memory
@@ -98,6 +100,15 @@ def test_copies_are_returned_as_they_were_put(run: Any) -> None:
         await store.put(other(0, rating="up"))
         assert {each.rating for each in await store.all() if each.id == COPY.id} == {"up"}
         assert len(await store.all()) == 2
+
+    run(work)
+
+
+def test_a_new_store_is_ready(run: Any) -> None:
+    async def work(store: AnswerCopies, _clock: FakeClock) -> None:
+        await store.ready()
+        await store.put(COPY)
+        await store.ready()
 
     run(work)
 
@@ -525,6 +536,27 @@ def test_settings_choose_the_container_in_cosmos_db() -> None:
             read_settings({**LAPTOP, "AZURE_COSMOS_ENDPOINT": fake.url, "FEEDBACK_COPIES": "on"})
         )
         assert isinstance(app.config(CopiesConfig).copies, cosmos.CosmosCopies)
+
+
+@pytest.mark.part("cosmos")
+def test_health_says_how_to_make_the_container_of_copies() -> None:
+    async def report(fake: FakeCosmos) -> Any:
+        async with open_cosmos_copies(fake, 90) as store:
+            app = App(configs=(Health({"copies": HealthCheck(store.name, store.ready)}),))
+            return (await read(await handle_call(app, call("/health", method="GET")))).json
+
+    with run_cosmos() as fake:
+        assert asyncio.run(report(fake)) == {"status": "ok", "copies": "Azure Cosmos DB"}
+        assert fake.written == 0
+        fake.fail(cosmos_error(403))
+        refused = asyncio.run(report(fake))["failing"]["copies"]
+        fake.fail(cosmos_error(503), times=2)
+        down = asyncio.run(report(fake))["failing"]["copies"]
+    with run_cosmos(exists=False) as fake:
+        missing = asyncio.run(report(fake))["failing"]["copies"]
+
+    assert refused == missing == cosmos.UNUSABLE
+    assert down == errors.Unavailable.default
 
 
 @pytest.mark.part("cosmos")

@@ -114,6 +114,24 @@ def test_laptop_is_told_what_the_index_holds() -> None:
     assert details(**LAPTOP, WEBSITE_SITE_NAME="chat") is None
 
 
+@pytest.mark.part("feedback-copies")
+@pytest.mark.part("memory-file")
+def test_copies_of_answers_are_checked_where_they_are_kept(tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.db"
+    foreign.write_bytes(b"something else")
+
+    def health(file: Path, **more: str) -> Any:
+        settings = {**LAPTOP, **SAMPLES, "CHAT_MODEL": "demo", "MEMORY_FILE": str(file)}
+        return get_health(build(read_settings({**settings, **more})))[0].json
+
+    assert "copies" not in health(tmp_path / "memory.db")
+    on = health(tmp_path / "memory.db", FEEDBACK_COPIES="on")
+    assert (on["status"], on["copies"]) == ("ok", "SQLite")
+    failing = health(foreign, FEEDBACK_COPIES="on")["failing"]
+    assert failing.keys() == {"memory", "copies"}
+    assert failing["copies"].startswith("MEMORY_FILE cannot take copies of answers: ")
+
+
 EMPTY = "The index has no passages: fill it, for example by `make index DOCS=folder`."
 DAMAGED = "INDEX_FILE: the file is damaged. Rebuild it with `make index DOCS=folder`."
 MISSING = "INDEX_FILE: No such file or directory. Rebuild it with `make index DOCS=folder`."

@@ -29,9 +29,14 @@ async def open_cosmos_copies(fake: FakeCosmos, days: float | None) -> AsyncItera
 class Copies:
     """Copies in a list, whose calls fail while `failing`."""
 
+    name = "fake"
+
     def __init__(self, days: float | None = 90) -> None:
         self.days, self.kept, self.failing = days, dict[str, AnswerCopy](), False
         self.meanwhile: Callable[[], Awaitable[None]] | None = None  # called before a copy is put
+
+    async def ready(self) -> None:
+        self.check()
 
     async def put(self, copy: AnswerCopy) -> None:
         self.check()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import ClassVar
 
 from azure.core.credentials_async import AsyncTokenCredential
 
@@ -15,6 +16,7 @@ from shared.memory.copies import (
     AnswerCopy,
     TooManyCopies,
     copy_expiry,
+    explain_misconfigured,
     parse_copy,
 )
 from shared.memory.cosmos import items
@@ -22,6 +24,11 @@ from shared.memory.cosmos.items import ContainerLocation, CosmosContainer
 
 CONTAINER = "feedback"  # beside that of the conversations, with the same partition key
 COPY = "copy"  # the property `conversation` of the items
+
+UNUSABLE = (
+    f"The container `{CONTAINER}`, for copies of answers, is missing, or the app has no role for "
+    "it: `azd provision` makes both. AZURE_FEEDBACK_COPIES=false switches copies off."
+)
 
 
 def open_copies(
@@ -45,6 +52,13 @@ class CosmosCopies:
     container: CosmosContainer
     days: float | None
     max_copies: int = MAX_COPIES
+    name: ClassVar[str] = "Azure Cosmos DB"
+
+    async def ready(self) -> None:
+        """Check that the container can be read, by the cheapest request."""
+        with explain_misconfigured(UNUSABLE):
+            async with self.container.copies() as partition:
+                await partition.read("none")
 
     async def put(self, copy: AnswerCopy) -> None:
         """Store a copy.

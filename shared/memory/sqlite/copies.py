@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
+from typing import ClassVar
 
 from shared.memory.base import Clock
 from shared.memory.copies import (
@@ -16,6 +17,7 @@ from shared.memory.copies import (
     AnswerCopy,
     TooManyCopies,
     copy_expiry,
+    explain_misconfigured,
     parse_copy,
 )
 from shared.memory.sqlite.connection import MemoryFile
@@ -25,6 +27,11 @@ TABLE = """CREATE TABLE IF NOT EXISTS answer_copy (
 )"""
 PUT = """INSERT INTO answer_copy VALUES (?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET content = excluded.content"""
+
+UNUSABLE = (
+    "MEMORY_FILE cannot take copies of answers: name another file, or switch them off by "
+    "FEEDBACK_COPIES=off."
+)
 
 
 def open_copies(
@@ -41,6 +48,14 @@ class SqliteCopies:
     file: MemoryFile
     days: float | None
     max_copies: int = MAX_COPIES
+    name: ClassVar[str] = "SQLite"
+
+    async def ready(self) -> None:
+        """Check the file. The table may be missing: it is made with the first copy."""
+        tables = "SELECT 1 FROM sqlite_schema WHERE name = 'answer_copy'"
+        with explain_misconfigured(UNUSABLE):
+            if await self.file.fetch(tables):
+                await self.file.fetch("SELECT id, expires, content FROM answer_copy LIMIT 1")
 
     async def put(self, copy: AnswerCopy) -> None:
         await self._delete_expired()
