@@ -9,6 +9,13 @@ const REASONS = ["incorrect", "incomplete", "irrelevant", "unsupported"];
 const MAX_COMMENT_LENGTH = 2000; // characters that the app accepts
 const NOTHING = { reasons: [], comment: "", keep_copy: false };
 
+/** Rates the answer of a turn by a pressed button. */
+export function rate(turn, button) {
+  const isComplete = !["stopped", "failed"].includes(turn.ended);
+  turn.feedback ??= new Feedback(turn, turn.isStored && isComplete);
+  return turn.feedback.rate(button);
+}
+
 /** Gives the turns of a stored conversation the ids of their answers, and shows their ratings. */
 export async function restoreFeedback(conversation, shown) {
   const turns = shown.flatMap(({ versions }) => versions);
@@ -26,10 +33,9 @@ export async function restoreFeedback(conversation, shown) {
 function restore(turn, { request_id: requestId, feedback }) {
   const { copy_id: copy = "", ...sent } = feedback ?? NOTHING;
   turn.requestId = requestId;
-  const restored = new Feedback(turn, true, { sent, copy });
-  turn.feedback = Promise.resolve(restored);
-  restored.showRating();
-  for (const button of restored.buttons) button.hidden = !turn.view.text;
+  turn.feedback = new Feedback(turn, true, { sent, copy });
+  turn.feedback.showRating();
+  for (const button of turn.feedback.buttons) button.hidden = !turn.view.text;
 }
 
 /** Sends the feedback on an answer. Returns the id of its copy, "" without one. Throws RequestError. */
@@ -38,7 +44,7 @@ async function sendFeedback(feedback) {
   return response.status === 200 ? (await response.json()).copy_id : "";
 }
 
-export class Feedback {
+class Feedback {
   /**
    * `takesComments`: the answer is stored, and a comment with it. `sent` is the feedback that was
    * sent, and `copy` the id of its copy, in an earlier visit.

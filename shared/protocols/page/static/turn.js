@@ -202,13 +202,8 @@ export class Turn {
 
   /** Rates the answer. */
   async #rate(pressed) {
-    const isComplete = !["stopped", "failed"].includes(this.ended);
-    this.feedback ??= import("./feedback.js").then(
-      ({ Feedback }) => new Feedback(this, this.isStored && isComplete),
-    );
-    const feedback = await this.feedback.catch(() => null);
-    if (feedback) return feedback.rate(pressed);
-    this.feedback = null; // the next press loads it again
+    const loaded = await import("./feedback.js").catch(() => null); // another press loads it again
+    if (loaded) return loaded.rate(this, pressed);
     this.fail(new RequestError("offline"));
   }
 
