@@ -99,13 +99,16 @@ async def read_copies(environment: Mapping[str, str]) -> Sequence[AnswerCopy]:
 def make_questions(
     copies: Iterable[AnswerCopy], others: Iterable[Question] = ()
 ) -> tuple[Question, ...]:
-    """Return the questions of bad ratings that the `others` do not have, each once."""
+    """Return the questions of bad ratings that the `others` do not have, each once.
+
+    The others may have them with fewer earlier questions.
+    """
     known = {question.id for question in others}
     questions = dict[str, Question]()
     for copy in copies:
         if copy.rating == "down" and copy.question.strip():
             new = to_question(copy)
-            if new.id not in known:
+            if known.isdisjoint(ids_without_earlier(new)):
                 questions[new.id] = merge(questions.get(new.id), new)
     return tuple(questions.values())
 
@@ -115,9 +118,20 @@ def to_question(copy: AnswerCopy) -> Question:
     lines = [f"Copy {copy.id}, {copy.day}"]
     if copy.comment:
         lines.append(f"Comment: {copy.comment}")
+    lines += [f"Earlier answer: {each.answer}" for each in copy.earlier]
     lines.append(f"Answer: {copy.answer}")
-    tags = (TAG, *copy.reasons)
-    return Question(question=copy.question.strip(), tags=tags, note="\n".join(lines))
+    return Question(
+        question=copy.question.strip(),
+        history=tuple(each.question.strip() for each in copy.earlier if each.question.strip()),
+        tags=(TAG, *copy.reasons),
+        note="\n".join(lines),
+    )
+
+
+def ids_without_earlier(question: Question) -> Iterator[str]:
+    """Yield the id of a question, and those that it has without the first ones of its history."""
+    for start in range(len(question.history) + 1):
+        yield question.model_copy(update={"history": question.history[start:]}).id
 
 
 def merge(existing: Question | None, new: Question) -> Question:

@@ -18,6 +18,14 @@ DAY_SECONDS = 86400
 MAX_COPIES = 10_000  # of all users: a copy has no owner, whose limit would count
 
 
+@dataclass(frozen=True, slots=True)
+class EarlierTurn:
+    """A question and its answer before those of a copy."""
+
+    question: str
+    answer: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerCopy:
     """A question and its answer, with the feedback on it."""
@@ -29,16 +37,21 @@ class AnswerCopy:
     rating: str
     reasons: tuple[str, ...] = ()
     comment: str = ""
+    earlier: tuple[EarlierTurn, ...] = ()  # the turns before it, the oldest first
 
     def to_json(self) -> dict[str, Any]:
         """Return the copy as JSON."""
-        return {**asdict(self), "reasons": list(self.reasons)}
+        values = asdict(self)
+        lists = {name: list(values[name]) for name in ("reasons", "earlier")}
+        return {**values, **lists}
 
 
 def parse_copy(value: Mapping[str, Any]) -> AnswerCopy:
     """Parse the JSON of a copy; keys of other versions are ignored."""
     own = {field.name: value[field.name] for field in fields(AnswerCopy) if field.name in value}
-    return AnswerCopy(**{**own, "reasons": tuple(own.get("reasons", ()))})
+    earlier = (EarlierTurn(each["question"], each["answer"]) for each in own.get("earlier", ()))
+    lists = {"reasons": tuple(own.get("reasons", ())), "earlier": tuple(earlier)}
+    return AnswerCopy(**{**own, **lists})
 
 
 def copy_expiry(now: float, days: float | None) -> float | None:

@@ -57,6 +57,7 @@ def test_a_comment_is_sent_by_keyboard_alone(page: Page, stored: Server) -> None
 def test_a_copy_needs_consent_and_can_be_deleted(page: Page, stored: Server) -> None:
     form = open_form(page, stored)
     consent = form.get_by_role("checkbox", name="for 30 days, without my name")
+    expect(consent).to_have_accessible_name(re.compile("up to three before them"))
     expect(consent).not_to_be_checked()
     consent.check()
     form.get_by_role("button", name="Send").click()

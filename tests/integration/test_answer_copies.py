@@ -18,7 +18,7 @@ from shared.app import handle_call
 from shared.bootstrap.build import build
 from shared.domain import errors
 from shared.memory.base import PageRequest
-from shared.memory.copies import AnswerCopies, AnswerCopy, TooManyCopies, parse_copy
+from shared.memory.copies import AnswerCopies, AnswerCopy, EarlierTurn, TooManyCopies, parse_copy
 from shared.memory.cosmos import copies as cosmos
 from shared.memory.sqlite import copies as sqlite
 from shared.memory.sqlite.connection import MemoryFile
@@ -42,6 +42,7 @@ COPY = AnswerCopy(
     rating="down",
     reasons=("incorrect", "incomplete"),
     comment='It says "20".\n',
+    earlier=(EarlierTurn("Wie \U0001f600?", "So."), EarlierTurn("Und?", "")),
 )
 
 
@@ -87,8 +88,7 @@ def run(open_copies: Any) -> Callable[[Callable[..., Awaitable[Any]]], None]:
 
 
 def other(number: int, **more: Any) -> AnswerCopy:
-    values = {**COPY.to_json(), "reasons": (), "id": f"{number:032x}", **more}
-    return AnswerCopy(**values)
+    return replace(COPY, **{"reasons": (), "earlier": (), "id": f"{number:032x}", **more})
 
 
 def test_copies_are_returned_as_they_were_put(run: Any) -> None:
@@ -185,10 +185,12 @@ def test_the_number_of_copies_is_limited(run: Any) -> None:
     run(work)
 
 
-@pytest.mark.parametrize(("more", "missing"), [({"later": 1}, ()), ({}, ("reasons", "comment"))])
+@pytest.mark.parametrize(
+    ("more", "missing"), [({"later": 1}, ()), ({}, ("reasons", "comment", "earlier"))]
+)
 def test_a_copy_of_another_version_is_read(more: dict[str, Any], missing: tuple[str, ...]) -> None:
     value = {key: each for key, each in COPY.to_json().items() if key not in missing} | more
-    expected = replace(COPY, reasons=(), comment="") if missing else COPY
+    expected = replace(COPY, reasons=(), comment="", earlier=()) if missing else COPY
 
     assert parse_copy(value) == expected
 

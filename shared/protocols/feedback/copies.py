@@ -18,6 +18,7 @@ from shared.http.call import JSON, Json, Reply
 from shared.memory.copies import AnswerCopies, AnswerCopy
 from shared.protocols import context_json
 from shared.protocols.exchange import Exchange, Route
+from shared.protocols.feedback.earlier_turns import read_earlier_turns
 from shared.protocols.feedback.rating import RatedAnswer, parse_feedback
 from shared.protocols.feedback.request import FeedbackFields
 from shared.protocols.openapi.operation import Operation
@@ -111,6 +112,7 @@ async def store_copy(
             rating=fields.rating,
             reasons=tuple(fields.reasons),
             comment=fields.comment,
+            earlier=await read_earlier_turns(answer),
         )
     )
     with suppress(NotFound):  # its conversation is deleted: the copy stays

@@ -49,8 +49,8 @@ class FeedbackFields(BaseModel, strict=True):
     )
     keep_copy: bool = Field(
         default=False,
-        description="The user's consent to a copy of the question and the answer, without their "
-        "name. Feedback without it deletes an earlier copy.",
+        description="The user's consent to a copy of the question and the answer, and of up to "
+        "three turns before them, without their name. Feedback without it deletes an earlier copy.",
     )
 
     @field_validator("reasons")

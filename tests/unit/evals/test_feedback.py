@@ -13,7 +13,7 @@ from evals import feedback
 from evals.feedback import make_questions, to_question
 from evals.questions import Question, read_questions
 from shared.bootstrap.local_settings import UsageError
-from shared.memory.copies import AnswerCopy
+from shared.memory.copies import AnswerCopy, EarlierTurn
 from shared.memory.sqlite.copies import open_copies
 
 BAD = AnswerCopy(
@@ -41,6 +41,23 @@ def test_a_bad_rating_becomes_a_question_whose_expectations_are_open() -> None:
     )
 
 
+def test_earlier_questions_are_the_history_of_a_question() -> None:
+    earlier = (EarlierTurn(" Which plan? ", "Plus."), EarlierTurn("Since when?", "2020.\nOr so."))
+    (question,) = make_questions([replace(BAD, earlier=earlier)])
+
+    assert question.history == ("Which plan?", "Since when?")
+    assert question.note == (
+        f"Copy {BAD.id}, 2026-11-26\nComment: It is 30.\nEarlier answer: Plus.\n"
+        "Earlier answer: 2020.\nOr so.\nAnswer: 20 days.\nOr so."
+    )
+
+
+def test_a_question_after_others_is_another_question() -> None:
+    after = replace(SAME, earlier=(EarlierTurn("Which plan?", "Plus."),))
+
+    assert [each.history for each in make_questions([BAD, after])] == [(), ("Which plan?",)]
+
+
 def test_copies_of_one_question_are_one_question() -> None:
     (question,) = make_questions([BAD, SAME])
 
@@ -52,6 +69,17 @@ def test_questions_of_another_file_are_left_out() -> None:
     own = Question(question="How many days?", facts=(("30 days",),))
 
     assert make_questions([BAD, OTHER, SAME], [own]) == (to_question(OTHER),)
+
+
+def test_questions_whose_history_was_shortened_are_left_out() -> None:
+    earlier = (EarlierTurn("Which plan?", "Plus."), EarlierTurn("Since when?", "2020."))
+    copy = replace(BAD, earlier=earlier)
+
+    for history in (("Which plan?", "Since when?"), ("Since when?",), ()):
+        own = Question(question="How many days?", history=history)
+        assert make_questions([copy], [own]) == ()
+    own = Question(question="How many days?", history=("Which plan?",))
+    assert make_questions([copy], [own]) == (to_question(copy),)
 
 
 @pytest.fixture
