@@ -132,6 +132,12 @@ class Overrides(BaseModel):
         description="false leaves `context.thoughts` out of the answer; THOUGHTS=off does so for "
         "all.",
     )
+    use_whole_documents: bool | None = Field(
+        default=None,
+        description="true gives the model whole documents, where they fit, in place of the "
+        "passages found in them; false gives it passages alone. Unset, documents are whole that "
+        "the request names.",
+    )
     filter: str | None = None
 
     @model_validator(mode="before")

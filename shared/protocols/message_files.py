@@ -11,9 +11,10 @@ from shared.domain.request import ChatRequest
 from shared.protocols.exchange import Exchange
 from shared.protocols.inline_files import store_files
 from shared.protocols.upload_form import find_uploads
+from shared.rag.whole_documents import MAX_DOCUMENTS
 from shared.uploads.base import Upload, Uploads
 
-MAX_FILES = 10  # different ones, of a question
+MAX_FILES = MAX_DOCUMENTS  # different ones, of a question
 TOO_MANY = f"is one file too many: a question names {MAX_FILES} different ones at most"
 UNKNOWN = "there is no file {id!r:.100} of yours"
 NOT_READY = "the file {id!r:.100} is not processed yet: ask again when its status is processed"

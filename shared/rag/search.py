@@ -18,6 +18,7 @@ from shared.rag import prompt as prompts
 from shared.rag.documents import add_documents
 from shared.rag.inputs import AnswerInputs, SearchStep, is_large
 from shared.rag.model_stream import open_stream
+from shared.rag.whole_documents import use_whole_documents
 from shared.retrieval.base import (
     ConversationRetriever,
     Retriever,
@@ -47,6 +48,7 @@ async def find_passages(inputs: AnswerInputs) -> tuple[str, SearchResult]:
     results = drop_irrelevant(results, inputs.rag.minimum_relevance)
     if inputs.request.documents:
         results = await add_documents(inputs, query, results)
+    results = await use_whole_documents(inputs, results)
     notes = image_notes(inputs.request, inputs.selected.model)
     return query, replace(results, notes=(*notes, *results.notes))
 

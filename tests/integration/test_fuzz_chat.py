@@ -28,6 +28,7 @@ right = {
     "retrieval_mode": st.sampled_from(["text", "vectors", "hybrid"]),
     "suggest_followup_questions": st.booleans(),
     "semantic_captions": st.booleans(),
+    "use_whole_documents": st.booleans(),
     "include_category": words,
     "prompt_template": st.text(max_size=20),
     "minimum_search_score": st.floats(-1, 5),

@@ -13,7 +13,8 @@ import pytest
 from shared.domain.errors import TooManyRequests
 from shared.domain.overrides import Overrides
 from shared.domain.request import User
-from shared.rag.documents import MAX_TOKENS, NOT_WHOLE
+from shared.rag.documents import NOT_WHOLE
+from shared.rag.whole_documents import MAX_TOKENS
 from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 from tests.support.calls import ANNA, ask, call
 from tests.support.fakes import PLUS, STANDARD

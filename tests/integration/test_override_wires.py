@@ -47,6 +47,8 @@ IMAGES = {"use_gpt4v", "gpt4v_input"}
 MODEL_SELECTION = {"hybrid_policy", "model"}
 # These act on the answer alone: tests/unit/protocols/ai_chat/test_request.py tests them.
 ANSWER_OPTIONS = {"thoughts"}
+# These act on what follows the search: tests/integration/test_whole_documents.py tests them.
+DOCUMENTS = {"use_whole_documents"}
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +67,8 @@ def full_app(home: Path) -> Iterator[Parts]:
 
 
 def test_every_override_is_in_the_table() -> None:
-    others = RESPONSE_FILTERS | IMAGES | MODEL_SELECTION | ANSWER_OPTIONS | set(INTERNAL_FIELDS)
-    missing = Overrides.model_fields.keys() - EFFECTS.keys() - others
+    others = RESPONSE_FILTERS | IMAGES | MODEL_SELECTION | ANSWER_OPTIONS | DOCUMENTS
+    missing = Overrides.model_fields.keys() - EFFECTS.keys() - others - set(INTERNAL_FIELDS)
 
     assert not missing, "an override needs a row in one of the tables above (docs/customize.md)"
 

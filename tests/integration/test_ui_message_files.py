@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from shared.domain.events import Source
 from shared.http.auth import AccessPolicy
 from shared.protocols.message_files import LEFT_OUT
+from shared.retrieval.sqlite.retriever import SqliteRetriever
 from tests.support.calls import ANNA, BEN, JSON, PNG_URL, ask, call
 from tests.support.input_files import QUESTION, SECTIONS, Files
 from tests.support.stores import sqlite_memory
@@ -43,6 +45,27 @@ def test_model_gets_a_document_whole_and_the_answer_has_its_sources(files: Files
     assert upload.name == "animals.md"
     assert sources[0]["sourceId"].startswith(f"{upload.id}/animals.md")
     assert sources[0]["url"].startswith(f"/content/{upload.id}/animals.md")
+
+
+def test_document_gives_passages_alone_if_none_is_wanted_whole(files: Files) -> None:
+    body = {**question(document()), "overrides": {"use_whole_documents": False}}
+    events = answer(files, body)
+
+    assert 0 < sum(text in files.prompt for text in SECTIONS) < 10
+    assert data_of(events, "data-notice") == []
+
+
+def test_found_document_is_whole_beside_a_named_one(files: Files) -> None:
+    files.shared = SqliteRetriever(
+        Source(f"{n}", f"Number {n} of the animals there.", f"a.md#{n}", "a.md") for n in range(20)
+    )
+    body = {**question(document()), "overrides": {"use_whole_documents": True, "top": 2}}
+    answer(files, body)
+    texts = [*SECTIONS, *(f"Number {n} of the animals there." for n in range(20))]
+    places = [files.prompt.find(text) for text in texts]
+
+    assert min(places) >= 0
+    assert places == sorted(places)
 
 
 @pytest.mark.parametrize("kind", ["", "text/markdown;charset=utf-8", "application/octet-stream"])

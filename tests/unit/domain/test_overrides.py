@@ -47,6 +47,7 @@ SUPPORTED: dict[str, Any] = {
     "hybrid_policy": "always_local",
     "model": "demo",
     "thoughts": True,
+    "use_whole_documents": True,
 }
 FALSE: dict[str, Any] = {
     "retrieval_mode": "text",
@@ -55,6 +56,7 @@ FALSE: dict[str, Any] = {
     "use_gpt4v": False,
     "gpt4v_input": "text",
     "suggest_followup_questions": False,
+    "use_whole_documents": False,
 }
 
 
