@@ -33,6 +33,7 @@ class Rag:
     search_step: SearchStep = field(kw_only=True)
     client_prompts: bool = False  # whether a request may replace the instructions
     rewrite_seconds: float = 30  # that all of a rewrite may take
+    mention_seconds: float = 5  # that finding and reading the documents of a question may take
     # Passages of a search with less relevance are not used: they are about something else.
     minimum_relevance: float | None = None
     thoughts: bool = True  # if not, no answer shows its steps, and nobody reads the instructions

@@ -46,8 +46,7 @@ async def find_passages(inputs: AnswerInputs) -> tuple[str, SearchResult]:
     """
     query, results = await inputs.rag.search_step(inputs)
     results = drop_irrelevant(results, inputs.rag.minimum_relevance)
-    if inputs.request.documents:
-        results = await add_documents(inputs, query, results)
+    results = await add_documents(inputs, query, results)
     results = await use_whole_documents(inputs, results)
     notes = image_notes(inputs.request, inputs.selected.model)
     return query, replace(results, notes=(*notes, *results.notes))

@@ -211,6 +211,21 @@ class DocumentRetriever(Retriever, Protocol):
         ...
 
 
+@runtime_checkable
+class MentionRetriever(Retriever, Protocol):
+    """A Retriever with this method finds documents of a user by their names in a question."""
+
+    async def find_mentioned(
+        self, user: User, question: str, overrides: Overrides
+    ) -> tuple[str, ...]:
+        """Return the sourcefiles of the user's documents whose file names a question contains.
+
+        They are in the order of the question. Documents outside of the categories of `overrides`
+        are left out. Raises ChatErrors.
+        """
+        ...
+
+
 async def list_top_folders(
     retriever: Retriever, user: User, overrides: Overrides, limit: int
 ) -> tuple[str, ...]:

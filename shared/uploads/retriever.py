@@ -22,6 +22,7 @@ from shared.retrieval.base import (
     distinct,
 )
 from shared.uploads.base import CATEGORY, Uploads, upload_id
+from shared.uploads.mentions import find_mentioned, may_mention
 from shared.uploads.search import UploadSearch, explain_failure, own_notes, restrict
 
 FEWEST_PASSAGES = 20
@@ -89,6 +90,20 @@ class UploadsRetriever(Retriever):
             notes=notes,
             relevance=await self._relevance(result, own),
         )
+
+    async def find_mentioned(
+        self, user: User, question: str, overrides: Overrides
+    ) -> tuple[str, ...]:
+        """Return the encoded paths of the user's uploads whose names a question contains.
+
+        Raises ChatErrors.
+        """
+        owner = self._owner(user)
+        wanted = overrides.include_category in (None, CATEGORY)
+        wanted = wanted and overrides.exclude_category != CATEGORY
+        if not owner or not wanted or not may_mention(question):
+            return ()
+        return find_mentioned(question, await self._own.uploads.list(owner))
 
     async def search_documents(
         self, user: User, query: str, names: Sequence[str], overrides: Overrides

@@ -35,7 +35,11 @@ def method(name: str, **params: Any) -> dict[str, Any]:
 
 SEARCH = {"ext": {"generative_qa_parameters": {"llm_question": QUESTION}}}
 PARTS = {"messages": [{"role": "user", "parts": [{"type": "text", "text": QUESTION}]}]}
-# Each way to a passage: the route, and the body, where `{file}` is the name of the document.
+# Each way to a passage: the route, and the body, where `{file}` is the name of the document, `{id}`
+# and `{name}` its two parts.
+MENTION = f"{QUESTION} It must be in {{name}}."
+MENTIONING = {"messages": [{"role": "user", "content": MENTION}]}
+MENTIONING_PARTS = {"messages": [{"role": "user", "parts": [{"type": "text", "text": MENTION}]}]}
 NAMING_PARTS = [{"type": "file", "file": {"file_id": "{id}"}}, {"type": "text", "text": QUESTION}]
 NAMING = {"messages": [{"role": "user", "content": NAMING_PARTS}]}
 INPUT_PARTS = [{"type": "input_file", "file_id": "{id}"}, {"type": "input_text", "text": QUESTION}]
@@ -44,17 +48,23 @@ WAYS: list[Any] = [
     ("/chat", ASKING),
     ("/chat/stream", ASKING),
     ("/ask", ASKING),
+    ("/chat", MENTIONING),
+    ("/ask", MENTIONING),
     pytest.param(("/api/chat", PARTS), marks=pytest.mark.part("ai-sdk")),
+    pytest.param(("/api/chat", MENTIONING_PARTS), marks=pytest.mark.part("ai-sdk")),
     pytest.param(("/aog/v0.2/services/{service}", ASKING), marks=pytest.mark.part("aog")),
     pytest.param(("/v1/chat/completions", ASKING), marks=pytest.mark.part("openai")),
     pytest.param(("/openai/v1/chat/completions", ASKING), marks=pytest.mark.part("openai")),
     pytest.param(("/v1/chat/completions", NAMING), marks=pytest.mark.part("openai")),
+    pytest.param(("/v1/chat/completions", MENTIONING), marks=pytest.mark.part("openai")),
+    pytest.param(("/v1/responses", {"input": MENTION}), marks=pytest.mark.part("responses")),
     pytest.param(("/v1/responses", {"input": QUESTION}), marks=pytest.mark.part("responses")),
     pytest.param(("/v1/responses", NAMING_INPUT), marks=pytest.mark.part("responses")),
     pytest.param(("/_search", SEARCH), marks=pytest.mark.part("opensearch")),
     pytest.param(("/{index}/_search", SEARCH), marks=pytest.mark.part("opensearch")),
     pytest.param(("/mcp", tool("search", query=QUESTION)), marks=pytest.mark.part("mcp")),
     pytest.param(("/mcp", tool("ask", question=QUESTION)), marks=pytest.mark.part("mcp")),
+    pytest.param(("/mcp", tool("ask", question=MENTION)), marks=pytest.mark.part("mcp")),
     pytest.param(("/mcp", tool("fetch", id="{file}")), marks=pytest.mark.part("mcp")),
     pytest.param(
         ("/mcp", method("resources/read", uri="document:///{file}")), marks=pytest.mark.part("mcp")
@@ -83,8 +93,9 @@ def fill(way: tuple[str, Any], file: str) -> tuple[str, Any]:
     route, body = way
     places = {"{service}": "chat", "{index}": "documents", "/content/{path}": file}
     path = next((value for name, value in places.items() if name in route), "")
-    id = file.partition("/")[0]
-    return path, body and json.loads(json.dumps(body).replace("{file}", file).replace("{id}", id))
+    id, _, name = file.partition("/")
+    text = json.dumps(body).replace("{file}", file).replace("{id}", id).replace("{name}", name)
+    return path, body and json.loads(text)
 
 
 def request(way: tuple[str, Any], headers: dict[str, str], file: str) -> Call:
