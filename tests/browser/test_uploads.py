@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import FilePayload, Locator, Page, Route, expect
+from playwright.sync_api import Browser, FilePayload, Locator, Page, Route, expect
 
 from tests.support.browser.page import ask
 from tests.support.servers import HOSTS, Server, run_server
@@ -70,6 +70,49 @@ def test_document_is_added_asked_about_and_deleted(page: Page, dialog: Locator) 
     ask(page, "Which animal is on the secret badge?")
     expect(page.locator(".turn .retry").last).to_be_visible()
     expect(page.locator(".turn .text").last).not_to_contain_text("quokka")
+
+
+def test_question_about_a_document_begins_with_a_button(page: Page, dialog: Locator) -> None:
+    add(dialog, ("badge.md", BADGE), ("fake.pdf", b"text"))
+    expect(row(dialog, "badge.md")).to_contain_text("Ready.")
+    expect(row(dialog, "fake.pdf")).to_contain_text("Not readable.")
+    expect(dialog.get_by_role("button", name="Ask about this: ")).to_have_count(1)
+    page.keyboard.press("Escape")
+    question = page.get_by_label("Ask a question")
+    for written, text in (
+        ("", "badge.md "),
+        ("Which animal is on the badge of ", "Which animal is on the badge of badge.md "),
+        ("Summarize", "Summarize badge.md "),
+    ):
+        question.fill(written)
+        page.get_by_role("button", name="Your documents").click()
+        dialog.get_by_role("button", name="Ask about this: badge.md").press("Enter")
+        expect(dialog).to_be_hidden()
+        expect(question).to_have_value(text)
+        expect(question).to_be_focused()
+    page.reload()
+    expect(question).to_have_value("Summarize badge.md ")  # as what is typed
+
+    page.keyboard.press("Control+End")
+    page.keyboard.type("on the secret badge")
+    page.keyboard.press("Enter")
+    expect(page.locator(".turn .text")).to_contain_text("quokka")
+    expect(question).to_have_value("")
+
+
+def test_button_for_a_question_is_in_the_language_of_the_page(
+    browser: Browser, server: Server
+) -> None:
+    uploads = [{"id": "a", "filename": "badge.md", "state": "ready"}]
+    answer = {"uploads": uploads, "max_bytes": 2**20, "max_uploads": 4}
+    for language, label in (("de", "Dazu fragen"), ("ar", "اسأل عن هذا")):
+        with browser.new_context(locale=language) as context:
+            page = context.new_page()
+            page.route("**/uploads", lambda route: route.fulfill(json=answer))
+            page.goto(server.url)
+            page.locator("#show-uploads").click()
+            button = page.get_by_role("button", name=f"{label}: badge.md")
+            expect(button).to_have_text(label)
 
 
 def test_dropped_files_are_sent_one_after_the_other(page: Page, dialog: Locator) -> None:

@@ -1,6 +1,7 @@
-// The documents of the user: a dialog that lists, uploads and deletes them.
+// The documents of the user: a dialog that lists, uploads and deletes them, and begins questions.
 
 import { authHeaders, readFailure, readJson, RequestError, send } from "./client.js";
+import { setDraft } from "./composer.js";
 import { makeButton, makeElement, makeIconButton, makeItem, setLabel, showNotice } from "./elements.js";
 import { explainFailure, showFailure } from "./errors.js";
 import { translate } from "./text.js";
@@ -85,8 +86,11 @@ function makeRow(id) {
   const [name, state] = [makeElement("bdi"), makeElement("small")];
   const text = makeElement("div");
   text.append(name, state);
+  const ask = makeButton({ className: "quiet", textContent: translate("askUpload") }, () =>
+    askAbout(name.textContent),
+  );
   const button = makeIconButton("delete", "", () => remove(id, button));
-  return { element: makeItem(text, button), name, state, button, drawn: "" };
+  return { element: makeItem(text, ask, button), name, state, ask, button, drawn: "" };
 }
 
 /** Draws a row if it has changed: a screen reader would begin again. */
@@ -95,6 +99,8 @@ function drawState(row, { filename, state, reason = "", percent = 0 }) {
   if (row.drawn === sentence + reason) return;
   row.drawn = sentence + reason;
   row.name.textContent = filename;
+  row.ask.hidden = state !== "ready";
+  setLabel(row.ask, `${translate("askUpload")}: ${filename}`);
   setLabel(row.button, translate("deleteUpload", { name: filename }));
   row.state.classList.toggle("failed", reason !== "");
   const detail = makeElement("bdi", { textContent: reason });
@@ -104,6 +110,15 @@ function drawState(row, { filename, state, reason = "", percent = 0 }) {
 
 /** Returns the sentence about a state; a file that is not sent has a reason alone. */
 const sentenceOf = (state, percent) => (STATES[state] ? translate(STATES[state], { percent }) : "");
+
+/** Goes back to the question that is being written, and names a document at its end. */
+function askAbout(filename) {
+  dialog.close(); // it gives the focus back to the button that opened it
+  const question = document.querySelector("#question");
+  const text = question.value;
+  setDraft(`${text}${/\S$/.test(text) ? " " : ""}${filename} `);
+  question.focus();
+}
 
 /** Adds files to those that are sent, one after the other. */
 function addFiles(added) {
@@ -218,7 +233,7 @@ async function remove(id, button) {
   files = files.filter((each) => each.id !== id);
   stored = stored.filter((each) => each.id !== id);
   drawList();
-  (parts.list.children[place]?.querySelector("button") ?? parts.add).focus();
+  (parts.list.children[place]?.querySelector(".icon") ?? parts.add).focus();
 }
 
 /** Deletes a document. Returns whether it is gone. */
