@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -236,11 +235,12 @@ def fail_with(error: ChatError) -> Fault:
 
 
 def chat_over(
-    files: Files, store: FolderUploads, passages: SqliteRetriever, text: str = QUESTION
+    files: Files, store: FolderUploads, passages: SqliteRetriever, text: str, **overrides: Any
 ) -> BufferedReply:
     retriever: Any = UploadsRetriever(files.shared, passages, store, seconds=0.05)
     rag = replace(make_rag(files.model, retriever), mention_seconds=0.05)
-    body = {"messages": [{"role": "user", "content": text}]}
+    turn = {"role": "user", "content": text}
+    body = {"messages": [turn], "context": {"overrides": overrides}}
     return ask(call("/chat", body, ANNA), local_service(rag, files.access))
 
 
@@ -270,13 +270,16 @@ def test_index_that_fails_or_stalls_fails_no_answer(files: Files, fault: Fault) 
     assert 0 < number_of_sections(files) < 10
 
 
-def test_question_without_a_file_name_costs_no_listing(
-    files: Files, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("text", "overrides"),
+    [(WITHOUT_A_NAME, {}), (QUESTION, {"use_whole_documents": False})],
+)
+def test_question_that_needs_no_whole_file_costs_no_listing(
+    files: Files, text: str, overrides: dict[str, Any]
 ) -> None:
     files.add("anna", "animals.md", TEXT)
     store = FaultyStore(files.uploads.root, "list", fail_with(Unavailable()))
-    caplog.set_level(logging.INFO)
-    reply = chat_over(files, store, files.uploads.passages, WITHOUT_A_NAME)
+    reply = chat_over(files, store, files.uploads.passages, text, **overrides)
 
     assert notes(reply) == []
     assert store.listings == 0
