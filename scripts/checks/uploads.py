@@ -19,6 +19,10 @@ OWN_SEARCH = (
     f"alone. Take RETRIEVER out, or azd env set {NAME} false."
 )
 
+MAX_INDEX_NAME = 128  # characters
+# What infra/main.bicep adds to the name of the index, in a search service that existed before.
+SUFFIX, TOKEN_SUFFIX = "-uploads", "-" + 13 * "x"
+
 
 def find_problems(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a message for each setting that uploads cannot be deployed with."""
@@ -31,6 +35,19 @@ def find_problems(environment: Mapping[str, str]) -> Iterator[str]:
         yield NO_SIGN_IN
     if has_own_search(environment.get("AZURE_APP_SETTINGS", "")):
         yield OWN_SEARCH
+    yield from find_name_problems(environment)
+
+
+def find_name_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message if the name of the index leaves no room for that of the uploads' index."""
+    suffix = SUFFIX + (TOKEN_SUFFIX if environment.get("AZURE_EXISTING_SEARCH_ID", "") else "")
+    limit, index = MAX_INDEX_NAME - len(suffix), environment.get("AZURE_SEARCH_INDEX", "")
+    if len(index) > limit:
+        yield (
+            f"{NAME} is true, and AZURE_SEARCH_INDEX has {len(index)} characters: it may have "
+            f"{limit}, because the index of uploads is named after it. azd env set "
+            f"AZURE_SEARCH_INDEX with a shorter name, or azd env set {NAME} false."
+        )
 
 
 def has_own_search(app_settings: str) -> bool:
