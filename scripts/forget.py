@@ -106,11 +106,11 @@ async def count_or_delete(memory: Memory, user: str, deletes: bool) -> int:
 
 async def count_or_delete_uploads(store: Uploads, user: str, deletes: bool) -> int:
     """Count or delete a user's uploads. Returns their number. Raises ChatErrors."""
-    uploads = await store.list(user)
-    for upload in uploads if deletes else ():
+    ids = await store.list_ids(user)
+    for id in ids if deletes else ():
         with suppress(NotFound):  # the user deletes it at the same time
-            await store.delete(user, upload.id)
-    return len(uploads)
+            await store.delete(user, id)
+    return len(ids)
 
 
 async def count_or_delete_folder(folder: Path, user: str, deletes: bool) -> int:

@@ -53,7 +53,7 @@ class BlobRun:
         stored = await self.source.container.find(path)
         if stored is None:
             return
-        if is_removed(stored):
+        if stored.is_removed:
             await self._remove(stored)
         elif upload := stored.upload:
             await self._read(stored, upload)
@@ -72,7 +72,7 @@ class BlobRun:
         after = await self.source.container.find(stored.path)
         if after is None:
             return await self.index.remove_folder(upload.id)
-        if is_removed(after):
+        if after.is_removed:
             return await self._remove(after)
         for each in await self.indexer.complete(upload, result):
             await self.read(upload_path(each.owner, each.id))
@@ -105,8 +105,3 @@ class BlobRun:
         if given_up <= self.now() - DAY_SECONDS:
             failed = Result(state="failed", reason=NOT_IN_A_DAY)
         await self.source.write_result(stored.upload, failed)
-
-
-def is_removed(stored: StoredUpload) -> bool:
-    """Whether an upload is deleted, or its file is gone."""
-    return stored.is_deleted or stored.content is None

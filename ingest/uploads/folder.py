@@ -22,7 +22,7 @@ from shared.uploads.folder.records import (
     owner_folder,
     remove_other_days,
 )
-from shared.uploads.limits import DRAFT_SECONDS
+from shared.uploads.limits import DAY_SECONDS, DRAFT_SECONDS
 from shared.uploads.records import Result, utc_day
 
 log = logging.getLogger("uploads")
@@ -82,6 +82,7 @@ class FolderRun:
         self._indexed.update(await self.indexer.writer.fingerprints())
         self._remove_drafts()
         self._remove_other_days()
+        self._mark_damaged()
         while await self._remove_deleted() or await self._read_next() or await self._wait():
             pass
 
@@ -97,6 +98,16 @@ class FolderRun:
         for owner in list_owners(self.source.root):
             with suppress(OSError):
                 remove_other_days(owner, utc_day(self.now()))
+
+    def _mark_damaged(self) -> None:
+        """Mark uploads as deleted whose record is damaged for a day: nobody sees them."""
+        for folder in list_folders(self.source.root):
+            if folder.is_deleted or folder.read() is not None:
+                continue
+            log.error("uploads: the record of %s is damaged: deleted after a day", folder.id)
+            with suppress(OSError):
+                if folder.path.stat().st_mtime < self.now() - DAY_SECONDS:
+                    folder.mark_deleted()
 
     async def _remove_deleted(self) -> bool:
         """Remove from the index, then from the disk, what is deleted. Returns whether any was."""

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ingest.targets.index_writer import DocumentRejected
-from ingest.uploads.blob_run import ATTEMPT_SECONDS, is_removed
+from ingest.uploads.blob_run import ATTEMPT_SECONDS
 from ingest.uploads.index import UploadsIndex
 from shared.uploads.base import is_upload_id
 from shared.uploads.blob.layout import (
@@ -20,7 +20,7 @@ from shared.uploads.blob.layout import (
     is_draft,
 )
 from shared.uploads.blob.requests import UploadsContainer
-from shared.uploads.limits import DRAFT_SECONDS
+from shared.uploads.limits import DAY_SECONDS, DRAFT_SECONDS
 from shared.uploads.records import utc_day
 
 log = logging.getLogger("uploads")
@@ -46,6 +46,9 @@ class UploadsSweep:
         uploads = group(blobs)
         for path in self._list_messages(uploads, indexed):
             await self.send(path)
+        for stored in self._list_damaged(uploads):
+            await self.container.mark_deleted(stored.path)
+            await self.send(stored.path)
         for blob in self._list_unused(blobs, {each.id for each in uploads}):
             await self.container.delete(blob.name)
         if failure:
@@ -64,14 +67,26 @@ class UploadsSweep:
     ) -> list[str]:
         """The paths of the uploads that must be read or removed, and that no attempt changes."""
         idle = [each for each in uploads if not self._may_change(each)]
-        paths = [each.path for each in idle if is_removed(each) or _is_waiting(each)]
+        paths = [each.path for each in idle if each.is_removed or _is_waiting(each)]
         outdated = [each for each in idle if self._is_outdated(each, indexed)]
         outdated.sort(key=lambda each: each.result.attempts)  # what failed before comes last
         return paths + [each.path for each in outdated[:MAX_READ_AGAIN]]
 
-    def _may_change(self, stored: StoredUpload) -> bool:
-        """Whether an attempt may still run."""
-        return any(self._is_new(blob) for blob in stored.blobs.values())
+    def _list_damaged(self, uploads: Iterable[StoredUpload]) -> list[StoredUpload]:
+        """The uploads to delete: their record is damaged for a day, or a draft has left them."""
+        damaged = [each for each in uploads if each.upload is None and not each.is_removed]
+        for each in damaged:
+            if not each.is_discarded:
+                log.error("uploads: the record of %s is damaged: deleted after a day", each.path)
+        return [
+            each
+            for each in damaged
+            if not self._may_change(each, ATTEMPT_SECONDS if each.is_discarded else DAY_SECONDS)
+        ]
+
+    def _may_change(self, stored: StoredUpload, seconds: float = ATTEMPT_SECONDS) -> bool:
+        """Whether an attempt may still run; or whether a blob was written in the last seconds."""
+        return any(self._is_new(blob, seconds) for blob in stored.blobs.values())
 
     def _is_new(self, blob: StoredBlob, seconds: float = ATTEMPT_SECONDS) -> bool:
         return blob.modified > self.now() - seconds

@@ -120,8 +120,15 @@ class Uploads(Protocol):
         """Return the uploads of an owner, the oldest first."""
         ...
 
+    async def list_ids(self, owner: str) -> tuple[str, ...]:
+        """Return the ids of an owner's uploads, also of those whose record is damaged."""
+        ...
+
     async def delete(self, owner: str, id: str) -> None:
-        """Delete an upload. Nobody finds it from now on. Raises NotFound."""
+        """Delete an upload, also if its record is damaged. Nobody finds it from now on.
+
+        Raises NotFound.
+        """
         ...
 
     async def open(self, id: str) -> File:

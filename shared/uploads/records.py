@@ -19,7 +19,10 @@ _SUFFIX = re.compile(r"\.[a-z0-9]{1,10}")
 
 
 class Record(BaseModel):
-    """What is known of an upload when it is stored: fields of `Upload`."""
+    """What is known of an upload when it is stored: fields of `Upload`.
+
+    An upload whose record lacks a field is removed: a new field needs a default.
+    """
 
     model_config = ConfigDict(frozen=True)
 

@@ -20,8 +20,8 @@ from ingest.uploads.blobs import BlobSource
 from ingest.uploads.indexer import MAX_ATTEMPTS, STOPPED
 from shared.domain.errors import Unavailable
 from shared.uploads.base import CATEGORY, Upload
-from shared.uploads.blob.layout import DRAFT, IDS, day_name, group
-from shared.uploads.records import Result, owner_key, utc_day
+from shared.uploads.blob.layout import DRAFT, IDS, RECORD_KEY, day_name, encode, group
+from shared.uploads.records import Record, Result, owner_key, utc_day
 from tests.support.azure_uploads import (
     LATER,
     ActingReader,
@@ -438,6 +438,46 @@ def test_sweep_removes_unused_blobs_alone(place: UploadsInAzure) -> None:
     today = day_name(anna, utc_day(place.now()))
     assert {blob.name for blob in place.blobs()} - {today} == kept
     assert place.found("anna") == ["June."]
+
+
+@pytest.mark.parametrize("record", ["", "damaged!", "of another owner"])
+def test_sweep_removes_an_upload_whose_record_is_damaged_after_a_day(
+    place: UploadsInAzure, caplog: pytest.LogCaptureFixture, record: str
+) -> None:
+    good, bad = place.add("anna", "good.md", "Good."), place.add("anna", "bad.md", "Bad.")
+    place.read(good, bad)
+    other = encode(Record(owner="ben", name="bad.md", size=4, created=0))
+    metadata = {RECORD_KEY: other if record == "of another owner" else record} if record else {}
+    content = place.container.blob(f"{path_of(bad)}/content.md")
+
+    async def damage() -> None:
+        await content.set_blob_metadata(metadata)
+
+    place.call(damage())
+    place.offset += DAY - 60
+    for path in place.sweep():
+        place.call(place.service.read(path))
+    assert place.states() == {"good.md": ("ready", "")}
+    assert f"{path_of(bad)}/content.md" in place.names()
+    assert f"the record of {path_of(bad)} is damaged" in caplog.text
+
+    place.settle()
+    assert set(place.index.documents) == {good.path}
+    assert {name for name in place.names() if bad.id in name} == set()
+    assert place.states() == {"good.md": ("ready", "")}
+
+
+def test_sweep_removes_the_blob_of_a_draft_that_was_not_deleted(
+    place: UploadsInAzure, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = f"{owner_key('anna')}/upload-aaaaaaaaaaaaaaaa"
+    place.call(place.container.put(f"{path}/content.md"))
+    place.sweep()
+    assert place.names() == {f"{path}/content.md"}
+
+    place.settle()
+    assert place.names() == set()
+    assert "damaged" not in caplog.text
 
 
 def test_sweep_removes_passages_of_uploads_that_do_not_exist(place: UploadsInAzure) -> None:

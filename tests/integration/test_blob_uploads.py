@@ -274,6 +274,27 @@ def test_record_of_another_owner_is_not_read(uploads: UploadsAccount) -> None:
     run(uploads, go)
 
 
+def test_upload_whose_record_is_damaged_can_be_deleted(uploads: UploadsAccount) -> None:
+    async def go(it: UploadsFixture) -> None:
+        good, bad, deleted = [await it.add("anna", f"{n}.md") for n in range(3)]
+        other = await it.add("ben", "plan.md")
+        await it.store.delete("anna", deleted.id)
+        path = upload_path("anna", bad.id)
+        await it.container.blob(f"{path}/content.md").set_blob_metadata({RECORD_KEY: "?"})
+        await it.messages()
+
+        assert await it.store.list("anna") == (good,)
+        assert set(await it.store.list_ids("anna")) == {good.id, bad.id}
+        for id in (deleted.id, other.id, "x"):
+            with pytest.raises(NotFound):
+                await it.store.delete("anna", id)
+        await it.store.delete("anna", bad.id)
+        assert await it.store.list_ids("anna") == (good.id,)
+        assert await it.messages() == [path]
+
+    run(uploads, go)
+
+
 def test_missing_container_is_reported(uploads: UploadsAccount) -> None:
     async def go(it: UploadsFixture) -> None:
         await it.store.ready()

@@ -71,6 +71,16 @@ class StoredUpload:
         return DELETED in self.blobs
 
     @property
+    def is_removed(self) -> bool:
+        """Whether it is deleted, or its file is gone."""
+        return self.is_deleted or self.content is None
+
+    @property
+    def is_discarded(self) -> bool:
+        """Whether it is the empty blob of a draft that was not completed: see `BlobDraft`."""
+        return self.content is not None and not (self.content.size or self.content.metadata)
+
+    @property
     def result(self) -> Result:
         """What became of it."""
         blob = self.blobs.get(RESULT)

@@ -101,14 +101,23 @@ class BlobUploads:
         uploads = (each.upload for each in stored)
         return tuple(sorted((it for it in uploads if it), key=lambda it: it.order))
 
+    async def list_ids(self, owner: str) -> tuple[str, ...]:
+        """Return the ids of an owner's uploads, also if their record is damaged.
+
+        Raises Unavailable, Misconfigured.
+        """
+        stored = await self._container.list_uploads(owner_key(owner))
+        return tuple(each.id for each in stored if not each.is_removed)
+
     async def delete(self, owner: str, id: str) -> None:
         """Delete an upload: hide it now, and have it removed.
 
         Raises NotFound, Unavailable, Misconfigured.
         """
-        if id not in await self.get(owner, (id,)):
-            raise NotFound(NO_UPLOAD)
         path = upload_path(owner, id)
+        stored = await self._container.find(path) if is_upload_id(id) else None
+        if stored is None or stored.is_removed:
+            raise NotFound(NO_UPLOAD)
         await self._container.mark_deleted(path)
         await self._send(path)
 

@@ -141,6 +141,15 @@ class FolderUploads:
         with _map_errors():
             return await asyncio.to_thread(_read, folders, owner)
 
+    async def list_ids(self, owner: str) -> tuple[str, ...]:
+        """Return the ids of an owner's uploads, also if their record is damaged.
+
+        Raises Unavailable, Misconfigured.
+        """
+        folder = owner_folder(self._root, owner)
+        with _map_errors():
+            return await asyncio.to_thread(_list_ids, folder)
+
     async def delete(self, owner: str, id: str) -> None:
         """Delete an upload: hide it now, and let the other process remove it.
 
@@ -152,7 +161,7 @@ class FolderUploads:
 
     def _mark_deleted(self, owner: str, id: str) -> None:
         folder = UploadFolder(owner_folder(self._root, owner) / id)
-        if not is_upload_id(id) or folder.read() is None:
+        if not is_upload_id(id) or folder.is_deleted:
             raise NotFound(NO_UPLOAD)
         folder.mark_deleted()
 
@@ -191,6 +200,11 @@ def _read(folders: Iterable[UploadFolder], owner: str) -> tuple[Upload, ...]:
     uploads = (folder.read() for folder in folders)
     own = (upload for upload in uploads if upload is not None and upload.owner == owner)
     return tuple(sorted(own, key=lambda upload: upload.order))
+
+
+def _list_ids(owner: Path) -> tuple[str, ...]:
+    """Return the ids of the uploads of an owner's folder, without deleted ones. Raises OSError."""
+    return tuple(folder.id for folder in list_owner(owner) if not folder.is_deleted)
 
 
 def _mark_queued(folders: Iterable[UploadFolder]) -> None:

@@ -100,6 +100,21 @@ def test_timeout_names_no_option_that_a_user_does_not_have(folder: UploadsFolder
     assert states(folder) == {"plan.xlsx": ("failed", "It took more than 0.5 seconds.")}
 
 
+def test_upload_whose_record_is_damaged_is_removed_after_a_day(
+    folder: UploadsFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, bad = folder.add("anna", "a.md", "June."), folder.add("anna", "b.md", "July.")
+    folder.run()
+    next(folder.root.glob(f"*/{bad.id}/record.json")).write_text("{")
+    folder.run()
+    assert folder.folders() == {good.id, bad.id}
+    assert f"the record of {bad.id} is damaged" in caplog.text
+
+    folder.now += 86_460
+    folder.run()
+    assert folder.folders() == folder.indexed() == {good.id}
+
+
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [

@@ -107,6 +107,20 @@ def test_uploads_of_a_user_are_removed_from_the_disk(
 
 
 @pytest.mark.part("uploads")
+def test_upload_whose_record_is_damaged_is_removed_from_the_disk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = UploadsFolder(tmp_path / "uploads")
+    upload = folder.add("anna", "anna.md", "secret of anna")
+    folder.run()
+    next(folder.root.glob(f"*/{upload.id}/record.json")).write_text("{")
+
+    assert command(tmp_path, "anna", "--yes") == 0
+    assert "1 uploads of anna are deleted." in capsys.readouterr().out
+    assert folder.folders() == set()
+
+
+@pytest.mark.part("uploads")
 def test_uploads_are_hidden_even_if_their_files_cannot_be_removed_now(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
