@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -61,11 +61,11 @@ class BlobRun:
     async def _read(self, stored: StoredUpload, upload: Upload) -> None:
         """Read an upload and index it, unless that has been done or has failed."""
         if stored.has_failed:
-            return
+            return await self._remove_all(await self.indexer.delete_replaced(upload))
         found = (await self.index.fingerprints_in(upload.id)).get(upload.path)
         is_found = upload.state == "ready" and found is not None
         if is_found and found == self.indexer.fingerprint:
-            return
+            return await self._remove_all(await self.indexer.delete_replaced(upload))
         result = stored.result
         with suppress(FileNotFoundError):  # it was removed at this moment
             result = await self.indexer.index(upload, is_found)
@@ -74,7 +74,11 @@ class BlobRun:
             return await self.index.remove_folder(upload.id)
         if after.is_removed:
             return await self._remove(after)
-        for each in await self.indexer.complete(upload, result):
+        await self._remove_all(await self.indexer.complete(upload, result))
+
+    async def _remove_all(self, deleted: Iterable[Upload]) -> None:
+        """Remove uploads that are deleted."""
+        for each in deleted:
             await self.read(upload_path(each.owner, each.id))
 
     async def _remove(self, stored: StoredUpload) -> None:

@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from ingest.uploads.indexer import UploadIndexer
+from ingest.uploads.replacement import list_replaced
 from shared.uploads.base import Upload
 from shared.uploads.folder.records import (
     UploadFolder,
@@ -83,6 +84,8 @@ class FolderRun:
         self._remove_drafts()
         self._remove_other_days()
         self._mark_damaged()
+        for upload in list_replaced(self.source.list_uploads()):  # a killed run has not
+            await self.source.mark_deleted(upload)
         while await self._remove_deleted() or await self._read_next() or await self._wait():
             pass
 

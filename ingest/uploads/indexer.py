@@ -22,6 +22,7 @@ from ingest.targets.index_writer import (
     IndexWriter,
     RequestRejected,
 )
+from ingest.uploads.replacement import list_replaced
 from ingest.uploads.source import UploadSource
 from shared.domain.errors import BadRequest, ChatError
 from shared.uploads.base import CATEGORY, Upload
@@ -103,23 +104,23 @@ class UploadIndexer:
             await self.writer.put(document, path)
         await self.writer.finish()
 
-    async def complete(self, upload: Upload, result: Result) -> tuple[Upload, ...]:
-        """Store the result of an upload, and delete what it replaces. Returns what is deleted.
+    async def complete(self, upload: Upload, result: Result) -> list[Upload]:
+        """Store the result of an upload, then delete what it replaces. Returns what is deleted.
 
-        It replaces earlier uploads of the same name; one that has failed replaces only those that
-        have failed. Raises FileNotFoundError if a folder is removed, and ChatErrors.
+        So one of both is found at any moment. Raises FileNotFoundError if a folder is removed, and
+        ChatErrors.
         """
-        others = await self.source.list_owner(upload) if upload.replaces else ()
-        replaced = tuple(
-            each
-            for each in others
-            if each.name == upload.name
-            and each.order < upload.order
-            and (result.state == "ready" or each.state == "failed")
-        )
+        await self.source.write_result(upload, result)
+        return await self.delete_replaced(upload)
+
+    async def delete_replaced(self, upload: Upload) -> list[Upload]:
+        """Delete what an upload has replaced, as a killed attempt has not. Returns what is deleted.
+
+        Raises FileNotFoundError if a folder is removed, and ChatErrors.
+        """
+        replaced = list_replaced(await self.source.list_owner(upload) if upload.replaces else ())
         for each in replaced:
             await self.source.mark_deleted(each)
-        await self.source.write_result(upload, result)
         return replaced
 
 

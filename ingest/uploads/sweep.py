@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ingest.targets.index_writer import DocumentRejected
 from ingest.uploads.blob_run import ATTEMPT_SECONDS
 from ingest.uploads.index import UploadsIndex
+from ingest.uploads.replacement import list_replaced
 from shared.uploads.base import is_upload_id
 from shared.uploads.blob.layout import (
     DAY,
@@ -18,6 +19,7 @@ from shared.uploads.blob.layout import (
     StoredUpload,
     group,
     is_draft,
+    upload_path,
 )
 from shared.uploads.blob.requests import UploadsContainer
 from shared.uploads.limits import DAY_SECONDS, DRAFT_SECONDS
@@ -46,9 +48,9 @@ class UploadsSweep:
         uploads = group(blobs)
         for path in self._list_messages(uploads, indexed):
             await self.send(path)
-        for stored in self._list_damaged(uploads):
-            await self.container.mark_deleted(stored.path)
-            await self.send(stored.path)
+        for path in (*self._list_damaged(uploads), *_list_replaced(uploads)):
+            await self.container.mark_deleted(path)
+            await self.send(path)
         for blob in self._list_unused(blobs, {each.id for each in uploads}):
             await self.container.delete(blob.name)
         if failure:
@@ -72,14 +74,14 @@ class UploadsSweep:
         outdated.sort(key=lambda each: each.result.attempts)  # what failed before comes last
         return paths + [each.path for each in outdated[:MAX_READ_AGAIN]]
 
-    def _list_damaged(self, uploads: Iterable[StoredUpload]) -> list[StoredUpload]:
-        """The uploads to delete: their record is damaged for a day, or a draft has left them."""
+    def _list_damaged(self, uploads: Iterable[StoredUpload]) -> list[str]:
+        """The paths of uploads whose record is damaged for a day, and of what drafts have left."""
         damaged = [each for each in uploads if each.upload is None and not each.is_removed]
         for each in damaged:
             if not each.is_discarded:
                 log.error("uploads: the record of %s is damaged: deleted after a day", each.path)
         return [
-            each
+            each.path
             for each in damaged
             if not self._may_change(each, ATTEMPT_SECONDS if each.is_discarded else DAY_SECONDS)
         ]
@@ -119,6 +121,16 @@ class UploadsSweep:
             if is_upload_id(id):
                 log.warning("uploads: the index has passages of %s, which does not exist", id)
                 await self.index.remove_folder(id)
+
+
+def _list_replaced(uploads: Iterable[StoredUpload]) -> list[str]:
+    """The paths of uploads that others have replaced, and that a killed attempt has not deleted.
+
+    What has been given up is tried again before it replaces anything.
+    """
+    finished = (each.upload for each in uploads if each.result.given_up is None)
+    replaced = list_replaced(each for each in finished if each is not None)
+    return [upload_path(each.owner, each.id) for each in replaced]
 
 
 def _is_waiting(stored: StoredUpload) -> bool:

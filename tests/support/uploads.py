@@ -51,6 +51,7 @@ class UploadsFolder:
     def __init__(self, root: Path, limits: UploadLimits = LIMITS, max_pages: int = 100) -> None:
         self.root, self.max_pages, self.wakes, self.now = root, max_pages, 0, time.time()
         self.store = FolderUploads(root, limits, self._wake, self._clock)
+        self.source = FolderSource(root)
         self.passages = SqliteRetriever(root / INDEX)
         self.retriever = UploadsRetriever(SqliteRetriever(()), self.passages, self.store)
 
@@ -99,9 +100,8 @@ class UploadsFolder:
                 files = reader or FakePassageReader()
                 if isinstance(files, SandboxReader):
                     await stack.enter_async_context(files)
-                source = FolderSource(self.root)
-                parts = (files, writer(target), Enricher(), self.max_pages)
-                run = FolderRun(source, UploadIndexer(source, *parts), self._clock, sleep)
+                parts = (self.source, files, writer(target), Enricher(), self.max_pages)
+                run = FolderRun(self.source, UploadIndexer(*parts), self._clock, sleep)
                 with suppress(Idle):
                     await run.run()
 
