@@ -7,13 +7,15 @@ record of a new upload and the mark of its deletion, and what reads uploads writ
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, date, datetime
 from hashlib import sha256
 from pathlib import PurePosixPath
 
 from pydantic import BaseModel, ConfigDict
 
-from shared.uploads.base import State, Upload
+from shared.uploads.base import State, Upload, UploadLimits
+from shared.uploads.limits import check_size
 
 _SUFFIX = re.compile(r"\.[a-z0-9]{1,10}")
 
@@ -43,6 +45,26 @@ class Result(BaseModel):
     reason: str = ""
     attempts: int = 0  # to read it
     given_up: float | None = None  # in seconds since 1970: for a day it is tried again
+
+
+class RecordBuilder:
+    """The record of an upload whose file is being written."""
+
+    def __init__(self, record: Record, limits: UploadLimits) -> None:
+        """`record` has the owner and the name."""
+        self._record, self._limits = record, limits
+        self._size, self._digest = 0, sha256()
+
+    def add(self, data: bytes) -> None:
+        """Count bytes of the file. Raises TooLarge."""
+        self._size += len(data)
+        check_size(self._record.name, self._size, self._limits)
+        self._digest.update(data)
+
+    def build(self, replaces: bool) -> Record:
+        """Return the record of the whole file."""
+        known = {"size": self._size, "created": time.time(), "digest": self._digest.hexdigest()}
+        return self._record.model_copy(update={**known, "replaces": replaces})
 
 
 def make_upload(id: str, record: Record, result: Result) -> Upload:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import time
 from contextlib import suppress
-from hashlib import sha256
 
 from azure.core import MatchConditions
 from azure.storage.blob import BlobBlock
@@ -21,8 +19,15 @@ from shared.uploads.blob.layout import (
     upload_path,
 )
 from shared.uploads.blob.requests import UploadsContainer
-from shared.uploads.limits import check_size
-from shared.uploads.records import Record, Result, content_name, make_upload, owner_key, utc_day
+from shared.uploads.records import (
+    Record,
+    RecordBuilder,
+    Result,
+    content_name,
+    make_upload,
+    owner_key,
+    utc_day,
+)
 
 BLOCK_BYTES = 1024 * 1024  # of memory for an upload
 
@@ -34,20 +39,18 @@ class BlobDraft:
         self, container: UploadsContainer, record: Record, limits: UploadLimits, mark: str
     ) -> None:
         """`mark` is the blob that counts the draft: it is deleted at the end."""
-        self._container, self._record, self._limits, self._mark = container, record, limits, mark
+        self._container, self._mark = container, mark
+        self._builder, self._day = RecordBuilder(record, limits), utc_day(record.created)
         self._id = make_id()
         self._path = upload_path(record.owner, self._id)
         self._name = f"{self._path}/{content_name(record.name)}"
         self._blob = container.blob(self._name)
         self._buffer, self._blocks = bytearray(), list[BlobBlock]()
-        self._size, self._digest = 0, sha256()
         self._may_exist = False  # a commit was begun, whose outcome is not known
 
     async def write(self, data: bytes) -> None:
         """Append bytes of the file. Raises TooLarge, Unavailable, Misconfigured."""
-        self._size += len(data)
-        check_size(self._record.name, self._size, self._limits)
-        self._digest.update(data)
+        self._builder.add(data)
         self._buffer += data
         while len(self._buffer) >= BLOCK_BYTES:
             await self._stage(BLOCK_BYTES)
@@ -68,11 +71,10 @@ class BlobDraft:
         """
         if self._buffer:
             await self._stage(len(self._buffer))
-        known = {"size": self._size, "created": time.time(), "digest": self._digest.hexdigest()}
-        record = self._record.model_copy(update={**known, "replaces": replace})
+        record = self._builder.build(replace)
         owner = owner_key(record.owner)
         await self._container.put(IDS + self._id, {OWNER_KEY: owner})
-        await self._container.append(day_name(owner, utc_day(self._record.created)))
+        await self._container.append(day_name(owner, self._day))
         self._may_exist = True
         async with self._container.request():
             await self._blob.commit_block_list(

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,8 +25,8 @@ from shared.uploads.folder.records import (
     make_draft,
     owner_folder,
 )
-from shared.uploads.limits import check_day, check_number, check_size
-from shared.uploads.records import Record, utc_day
+from shared.uploads.limits import check_day, check_number
+from shared.uploads.records import Record, RecordBuilder, utc_day
 
 
 class FolderDraft:
@@ -35,7 +34,8 @@ class FolderDraft:
 
     def __init__(self, owner: Path, record: Record, limits: UploadLimits) -> None:
         """Write to a new folder in that of the owner. Raises TooManyRequests, OSError."""
-        self._owner, self._record, self._limits = owner, record, limits
+        self._owner, self._day = owner, utc_day(record.created)
+        self._builder = RecordBuilder(record, limits)
         draft = make_draft(owner)
         self._draft: UploadFolder | None = draft
         try:
@@ -44,18 +44,15 @@ class FolderDraft:
         except (OSError, TooManyRequests):
             draft.remove()
             raise
-        self._size, self._digest = 0, sha256()
 
     async def write(self, data: bytes) -> None:
         """Append bytes of the file. Raises TooLarge, Unavailable, Misconfigured."""
-        self._size += len(data)
-        check_size(self._record.name, self._size, self._limits)
         with _map_errors():
             await asyncio.to_thread(self._write, data)
 
     def _write(self, data: bytes) -> None:
+        self._builder.add(data)
         self._file.write(data)
-        self._digest.update(data)
 
     async def commit(self, replace: bool = False) -> Upload:
         """Store it. It is read after `FolderUploads.enqueue`.
@@ -69,11 +66,10 @@ class FolderDraft:
     def _commit(self, replace: bool) -> Upload:
         assert self._draft is not None
         self._file.close()
-        known = {"size": self._size, "created": time.time(), "digest": self._digest.hexdigest()}
-        record = self._record.model_copy(update={**known, "replaces": replace})
+        record = self._builder.build(replace)
         self._draft.write_record(record)
         self._draft.mark_unqueued()
-        add_to_day(self._owner, utc_day(self._record.created))
+        add_to_day(self._owner, self._day)
         folder = UploadFolder(self._owner / make_id())
         self._draft.path.rename(folder.path)  # atomic: it exists whole or not at all
         self._draft = None
