@@ -539,6 +539,7 @@ module alerts 'modules/alerts.bicep' = if (!empty(alertEmail)) {
     insightsId: monitoring.outputs.insightsId
     errors: alertErrors
     requests: alertRequests
+    takesUploads: storesUploads
   }
 }
 

@@ -21,12 +21,15 @@ param errors int
 @description('How many requests may come.')
 param requests int
 
+@description('Whether users may upload documents.')
+param takesUploads bool
+
 // The app's own line of a request (docs/operations.md) is a warning where it, or a service behind it, failed: also in a
 // stream, whose status is 200. What failed before the app, such as a start, is in `requests` alone.
 var failedRequests = 'requests | where toint(resultCode) >= 500'
 var failedStreams = 'traces | where message startswith "WARNING" and message contains " dialect=" and message contains " status=200 "'
 
-var rules = [
+var answerRules = [
   {
     name: 'errors'
     description: 'More answers failed than AZURE_ALERT_ERRORS.'
@@ -46,6 +49,16 @@ var rules = [
     threshold: requests
   }
 ]
+// The reader's function that handles a message after five failures: that is never the fault of the document.
+var uploadRules = takesUploads ? [
+  {
+    name: 'uploads'
+    description: 'An upload could not be read or removed, because a service failed five times.'
+    query: 'requests | where name == "give_up_upload"'
+    threshold: 0
+  }
+] : []
+var rules = concat(answerRules, uploadRules)
 
 resource mail 'Microsoft.Insights/actionGroups@2023-01-01' = {
   name: 'ag-${token}'

@@ -490,8 +490,10 @@ def test_what_production_needs_reaches_its_resource() -> None:
 
 def test_diagnostics_and_alerts_are_off_by_default() -> None:
     main, params = bicep.blocks("module", "main.bicep"), bicep.params("main.bicep")
-    rules = re.findall(r"query: '(.+)'\n +threshold: (\w+)", bicep.text("modules/alerts.bicep"))
-    parts = dict(re.findall(r"(?m)^var (failed\w+) = '(.+)'$", bicep.text("modules/alerts.bicep")))
+    text = bicep.text("modules/alerts.bicep")
+    (answers,) = re.findall(r"(?s)var answerRules = \[\n(.*?)\n\]", text)
+    rules = re.findall(r"query: '(.+)'\n +threshold: (\w+)", answers)
+    parts = dict(re.findall(r"(?m)^var (failed\w+) = '(.+)'$", text))
 
     assert main["diagnosticSettings"].condition == "diagnostics"
     assert params["diagnostics"].default == "false"

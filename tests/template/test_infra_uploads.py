@@ -317,3 +317,16 @@ def test_outputs_name_what_the_hook_needs() -> None:
         "SERVICE_UPLOADS_IDENTITY_PRINCIPAL_ID": "uploadIdentity.identity.properties.principalId",
     }
     assert values({}) == {name: False if name.endswith("S_IN_USE") else "" for name in names}
+
+
+@pytest.mark.parametrize(("variables", "is_told"), [(UPLOADS, True), (SIGN_IN, False)])
+def test_mail_comes_when_an_upload_is_given_up(variables: dict[str, str], is_told: bool) -> None:
+    alerts = deployment({**variables, "AZURE_ALERT_EMAIL": "we@example.com"})["alerts"]
+    rules = {rule["name"]: rule for rule in alerts.evaluate("rules")}
+    function = (ROOT / "ingest/app/function_app.py").read_text("utf-8")
+
+    assert rules.keys() == {"errors", "quota", "flood"} | ({"uploads"} if is_told else set())
+    if is_told:
+        assert rules["uploads"]["query"] == 'requests | where name == "give_up_upload"'
+        assert rules["uploads"]["threshold"] == 0
+        assert "def give_up_upload(message" in function
