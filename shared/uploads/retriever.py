@@ -86,7 +86,7 @@ class UploadsRetriever(Retriever):
             return replace(result, notes=notes)
         return replace(
             result,
-            sources=tuple(islice(_fuse(own.sources, result.sources), overrides.top)),
+            sources=tuple(islice(_fuse(own, result), overrides.top)),
             notes=notes,
             relevance=await self._relevance(result, own),
         )
@@ -184,7 +184,20 @@ class UploadsRetriever(Retriever):
         return None
 
 
-def _fuse(*rankings: Iterable[Source]) -> Iterable[Source]:
-    """Return the sources by rank; of equal ranks that of the first ranking leads."""
+def _fuse(own: SearchResult, shared: SearchResult) -> Iterable[Source]:
+    """Return the sources by rank; of equal ranks the uploads lead unless they are less relevant."""
+    first, second = _relevance_of(own), _relevance_of(shared)
+    leads = first is None or second is None or first >= second
+    rankings = (own.sources, shared.sources) if leads else (shared.sources, own.sources)
     ranked = [(rank, source) for ranking in rankings for rank, source in enumerate(ranking)]
     return distinct(source for _, source in sorted(ranked, key=lambda pair: pair[0]))
+
+
+def _relevance_of(result: SearchResult) -> float | None:
+    """The relevance, or the best score of a semantic ranker: both have the same scale everywhere.
+
+    None if there is neither.
+    """
+    scores = (each.reranker_score for each in result.sources)
+    best = max((score for score in scores if score is not None), default=None)
+    return best if result.relevance is None else result.relevance

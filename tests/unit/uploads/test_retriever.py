@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -261,3 +262,41 @@ def test_relevance_is_unknown_among_few_uploads(
 
     assert found.relevance == relevance
     assert others.relevance == 0.5
+
+
+class Ranked(SqliteRetriever):
+    """A retriever with a semantic ranker that gives each passage the same score."""
+
+    def __init__(self, sources: tuple[Source, ...], score: float | None) -> None:
+        super().__init__(sources)
+        self.score = score
+
+    async def search(self, user: User, query: str, overrides: Overrides) -> SearchResult:
+        result = await super().search(user, query, overrides)
+        sources = (replace(each, reranker_score=self.score) for each in result.sources)
+        return replace(result, sources=tuple(sources))
+
+
+@pytest.mark.parametrize(
+    ("shared", "own", "first"),
+    [
+        (Related(SHARED, 2.0), partial(Related, relevance=0.1), "company"),
+        (Related(SHARED, 0.1), partial(Related, relevance=2.0), "uploads"),
+        (Related(SHARED, 2.0), partial(Ranked, score=None), "uploads"),
+        (Ranked(SHARED, 3.1), partial(Ranked, score=0.4), "company"),
+        (Ranked(SHARED, 0.4), partial(Ranked, score=3.1), "uploads"),
+    ],
+)
+def test_less_relevant_uploads_come_second(
+    folder: UploadsFolder,
+    shared: SqliteRetriever,
+    own: Callable[[tuple[Source, ...]], SqliteRetriever],
+    first: str,
+) -> None:
+    (name,) = (upload.sourcefile for upload in folder.uploads_of("anna"))
+    mine = (Source("own", "My vacation is in June.", name, name, "uploads", oids=("anna",)),)
+    retriever = UploadsRetriever(shared, own(mine), folder.store)
+    found = asyncio.run(retriever.search(ANNA, "vacation", UNSET)).sources
+
+    assert found[0].category == first
+    assert {source.category for source in found[:2]} == {"company", "uploads"}
