@@ -11,13 +11,12 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import IO
 
-from ingest.document import MEGABYTE, UnreadableDocument
-from ingest.readers.file_reader import read_file
+from ingest.document import MEGABYTE
+from ingest.isolation import isolate
 from ingest.sandbox import (
     MAX_REPLY_BYTES,
     ReadReply,
@@ -25,21 +24,8 @@ from ingest.sandbox import (
     SandboxLimits,
     encode_line,
 )
-from ingest.splitting.passages import split_document
 
 _GRACE_SECONDS = 5.0  # seconds beyond a file's time, for the parent to kill this process first
-
-
-def read_passages(request: ReadRequest, max_bytes: int) -> ReadReply:
-    """Read and split one file."""
-    try:
-        content = read_file(Path(request.path), max_bytes)
-        passages = tuple(split_document(request.name, content.pages, content.category))
-        return ReadReply(passages=passages)
-    except UnreadableDocument as error:
-        return ReadReply(error=str(error))
-    except MemoryError:
-        return ReadReply(error="It took too much memory.", must_restart=True)
 
 
 def _send(pipe: IO[bytes], reply: ReadReply) -> None:
@@ -78,6 +64,9 @@ def _take_over_stdout() -> IO[bytes]:
 def main(limits: SandboxLimits) -> None:
     """Send an empty reply as the sign of readiness, then handle requests from stdin forever."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent handles Ctrl+C.
+    isolate()
+    from ingest.passage_reader import read_passages  # its libraries start threads
+
     requests: SimpleQueue[ReadRequest] = SimpleQueue()
     replies = _take_over_stdout()
     _limit_memory(limits.max_memory)

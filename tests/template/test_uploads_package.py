@@ -24,6 +24,7 @@ APP = ROOT / "ingest" / "app"
 # What a reader is likely to import, and what is imported only when it reads.
 MODULES = [
     "function_app",
+    "ingest.passage_reader",
     "ingest.sandbox_worker",
     "ingest.setup",
     "ingest.targets.azure_search.blob_upload",
