@@ -1,10 +1,10 @@
-"""Threads for large inputs, and a time limit for the waits of a stream."""
+"""Threads for large inputs, and time limits for a block and for the waits of a stream."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, closing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager, closing
 from types import TracebackType
 from typing import TypeVar
 
@@ -19,6 +19,18 @@ async def run_in_thread_if(large: bool, work: Callable[[], T]) -> T:
     With a small input it takes less time than the start of a thread.
     """
     return await asyncio.to_thread(work) if large else work()
+
+
+@asynccontextmanager
+async def time_limit(seconds: float | None, failure: DeadlineExceeded) -> AsyncIterator[None]:
+    """Raise `failure` if the block takes longer; None is no limit. Other timeouts pass."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            yield
+    except TimeoutError:
+        if not limit.expired():  # the timeout of a caller
+            raise
+        raise failure from None
 
 
 class TimeLimit:

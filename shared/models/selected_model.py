@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from shared.domain.concurrency import time_limit
 from shared.domain.errors import ChatError, ContentFiltered, DeadlineExceeded, Unavailable
 from shared.domain.events import Delta, Done, Source
 from shared.domain.messages import Message
@@ -87,15 +87,10 @@ class SelectedModel:
             return stream
         # A model without streaming has no limit here: its first event is the whole answer.
         seconds = None if "streaming" in self.model.limits else options.seconds
-        try:
-            async with asyncio.timeout(seconds) as limit:
-                stream = await stack.enter_async_context(self.model.open(prompt))
-                on_accepted()
-                first = await anext(stream, None)
-        except TimeoutError:
-            if not limit.expired():  # the timeout of a caller
-                raise
-            raise DeadlineExceeded(cause="no first token in time") from None
+        async with time_limit(seconds, DeadlineExceeded(cause="no first token in time")):
+            stream = await stack.enter_async_context(self.model.open(prompt))
+            on_accepted()
+            first = await anext(stream, None)
         if first is None:
             raise Unavailable("The model's answer broke off. Ask again.")
         options.on_answer()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from shared.domain.concurrency import run_in_thread_if
+from shared.domain.concurrency import run_in_thread_if, time_limit
 from shared.domain.errors import ChatError, DeadlineExceeded
 from shared.domain.events import Source
 from shared.rag.inputs import AnswerInputs, is_large
@@ -39,20 +38,13 @@ async def add_documents(inputs: AnswerInputs, query: str, results: SearchResult)
     Raises ChatErrors.
     """
     named = inputs.request.documents
-    failure: ChatError | None = None
     try:
-        async with asyncio.timeout(inputs.rag.mention_seconds) as limit:
+        async with time_limit(inputs.rag.mention_seconds, DeadlineExceeded(cause="it stalls")):
             if mentioned := await _find_mentioned(inputs):
                 names = (*named, *mentioned)[:MAX_DOCUMENTS]
                 return await _add(inputs, query, results, names)
-    except TimeoutError:
-        if not limit.expired():  # not this time limit
-            raise
-        failure = DeadlineExceeded(cause="it stalls")
     except ChatError as error:
-        failure = error
-    if failure:
-        log.warning("documents of the question: not read: %s", failure.cause or failure.message)
+        log.warning("documents of the question: not read: %s", error.cause or error.message)
         results = replace(results, notes=(*results.notes, NOT_READ))
     return await _add(inputs, query, results, named) if named else results
 

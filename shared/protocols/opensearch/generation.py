@@ -14,6 +14,7 @@ from functools import partial
 
 from pydantic import BaseModel, Field
 
+from shared.domain.concurrency import time_limit
 from shared.domain.errors import BadRequest, ChatError, DeadlineExceeded
 from shared.domain.events import Events, collect
 from shared.domain.messages import Message
@@ -161,16 +162,12 @@ async def _ask_model(exchange: Exchange, inputs: PromptInput) -> tuple[PipelineP
     left = exchange.deadline - asyncio.get_running_loop().time()
     left -= exchange.app.limits.storage_seconds
     seconds = min(inputs.question.seconds, max(MIN_SECONDS, left))
-    try:
-        async with asyncio.timeout(seconds) as limit, AsyncExitStack() as stack:
-            selected = _select_model(exchange, inputs, seconds)
-            attempt = partial(_open, exchange, inputs, selected, stack)
-            prompt, events = await selected.run_with_fallback(attempt)
-            return prompt, (await collect(exchange.record.observe(events))).content
-    except TimeoutError:
-        if not limit.expired():  # not this time limit
-            raise
-        raise DeadlineExceeded(f"The model did not answer within {seconds:.3g} seconds.") from None
+    failure = DeadlineExceeded(f"The model did not answer within {seconds:.3g} seconds.")
+    async with time_limit(seconds, failure), AsyncExitStack() as stack:
+        selected = _select_model(exchange, inputs, seconds)
+        attempt = partial(_open, exchange, inputs, selected, stack)
+        prompt, events = await selected.run_with_fallback(attempt)
+        return prompt, (await collect(exchange.record.observe(events))).content
 
 
 def _select_model(exchange: Exchange, inputs: PromptInput, seconds: float) -> SelectedModel:
