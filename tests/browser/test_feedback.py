@@ -7,11 +7,17 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
+from tests.support.browser.feedback import (
+    COMMENT,
+    copy_id,
+    delete_copy,
+    form_of,
+    send_with_consent,
+)
 from tests.support.browser.page import ask
 from tests.support.servers import Server
 
 pytestmark = [pytest.mark.part("feedback"), pytest.mark.part("conversations")]
-COMMENT = "What should the answer say? (optional)"
 
 
 def open_form(page: Page, server: Server) -> Locator:
@@ -19,26 +25,7 @@ def open_form(page: Page, server: Server) -> Locator:
     page.goto(server.url)
     ask(page, "say fine")
     page.get_by_role("button", name="Not helpful").press("Enter")
-    return page.get_by_role("group", name="What was wrong?")
-
-
-def delete_copy(page: Page, server: Server, id: str) -> int:
-    """Delete a copy by its id. Returns the status."""
-    return int(page.request.delete(f"{server.url}/feedback/copies/{id}").status)
-
-
-def copy_id(form: Locator) -> str:
-    """Return the id that the form shows."""
-    expect(form.get_by_role("status")).to_contain_text("The id of the copy is")
-    (id,) = re.findall(r"\b[0-9a-f]{32}\b", form.get_by_role("status").inner_text())
-    return str(id)
-
-
-def send_with_consent(form: Locator) -> str:
-    """Send the form with consent to a copy. Returns the id of the copy."""
-    form.get_by_role("checkbox").check()
-    form.get_by_role("button", name="Send").click()
-    return copy_id(form)
+    return form_of(page)
 
 
 def test_a_comment_is_sent_by_keyboard_alone(page: Page, stored: Server) -> None:

@@ -7,11 +7,17 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
+from tests.support.browser.feedback import (
+    COMMENT,
+    copy_id,
+    delete_copy,
+    form_of,
+    send_with_consent,
+)
 from tests.support.browser.page import ask_and_wait, edit, reopen
 from tests.support.servers import Server
 
 pytestmark = [pytest.mark.part("feedback"), pytest.mark.part("conversations")]
-COMMENT = "What should the answer say? (optional)"
 
 
 def helpful(turn: Locator | Page) -> Locator:
@@ -20,10 +26,6 @@ def helpful(turn: Locator | Page) -> Locator:
 
 def not_helpful(turn: Locator | Page) -> Locator:
     return turn.get_by_role("button", name="Not helpful")
-
-
-def form_of(page: Page) -> Locator:
-    return page.get_by_role("group", name="What was wrong?")
 
 
 def press(button: Locator) -> None:
@@ -77,19 +79,17 @@ def test_a_copy_can_be_deleted_at_a_later_visit(page: Page, stored: Server) -> N
     page.goto(stored.url)
     ask_and_wait(page, "say with a copy")
     press(not_helpful(page))
-    form_of(page).get_by_role("checkbox").check()
-    form_of(page).get_by_role("button", name="Send").click()
-    expect(form_of(page).get_by_role("status")).to_contain_text("The id of the copy is")
+    sent = send_with_consent(form_of(page))
     page.reload()
     not_helpful(page).click()
     expect(form_of(page).get_by_role("checkbox")).to_be_checked()
     status = form_of(page).get_by_role("status")
-    expect(status).to_contain_text("The id of the copy is")
-    (id,) = re.findall(r"\b[0-9a-f]{32}\b", status.inner_text())
+    id = copy_id(form_of(page))
     form_of(page).get_by_role("button", name="Delete the copy").click()
     expect(status).to_have_text("The copy is deleted.")
 
-    assert page.request.delete(f"{stored.url}/feedback/copies/{id}").status == 404
+    assert id == sent
+    assert delete_copy(page, stored, id) == 404
     page.reload()
     not_helpful(page).click()
     expect(form_of(page).get_by_role("checkbox")).not_to_be_checked()
@@ -101,18 +101,14 @@ def test_a_copy_that_was_deleted_by_its_id_is_not_made_again(page: Page, stored:
     page.goto(stored.url)
     ask_and_wait(page, "say without a copy")
     press(not_helpful(page))
-    form_of(page).get_by_role("checkbox").check()
-    form_of(page).get_by_role("button", name="Send").click()
-    status = form_of(page).get_by_role("status")
-    expect(status).to_contain_text("The id of the copy is")
-    (id,) = re.findall(r"\b[0-9a-f]{32}\b", status.inner_text())
-    assert page.request.delete(f"{stored.url}/feedback/copies/{id}").status == 204
+    id = send_with_consent(form_of(page))
+    assert delete_copy(page, stored, id) == 204
     page.reload()
     not_helpful(page).click()
     expect(form_of(page).get_by_role("checkbox")).not_to_be_checked()
     press(form_of(page).get_by_role("button", name="It is not true"))
 
-    assert page.request.delete(f"{stored.url}/feedback/copies/{id}").status == 404
+    assert delete_copy(page, stored, id) == 404
 
 
 def test_each_version_of_an_answer_keeps_its_rating(page: Page, stored: Server) -> None:
