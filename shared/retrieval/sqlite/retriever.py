@@ -235,7 +235,7 @@ class SqliteRetriever:
     def _search_by_text(self, query: SearchQuery) -> SearchResult:
         index = self._current.get()
         _, reason = self._select_embedding(index.meta.model)
-        return _search_by_text(index, query, reason)
+        return _search_text(index, query, reason)
 
     def _select_embedding(self, model: str | None) -> tuple[Embedding | None, str]:
         """Return the embedding model if it is the index's `model`; else None, and the reason."""
@@ -260,7 +260,7 @@ def _to_result(
     return SearchResult(sources, props, notes, relevance=relevance)
 
 
-def _search_by_text(index: OpenIndex, query: SearchQuery, reason: str) -> SearchResult:
+def _search_text(index: OpenIndex, query: SearchQuery, reason: str) -> SearchResult:
     report = SearchReport("text", fallback_reason=reason, has_images=index.has_images)
     return _to_result(query, search.text_search(index, query), report)
 
@@ -285,7 +285,7 @@ async def _search_with_vector(
     finally:
         embedded.cancel()
     if vector is None:
-        return await asyncio.to_thread(_search_by_text, index, query, EMBEDDING_FAILED)
+        return await asyncio.to_thread(_search_text, index, query, EMBEDDING_FAILED)
     if by_text is None:
         sources = await asyncio.to_thread(search.vector_search, index, query, vector)
         return _to_result(query, sources, report)
