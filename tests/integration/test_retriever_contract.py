@@ -48,6 +48,7 @@ READERS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 EMBEDDED = [
     pytest.param("memory", marks=pytest.mark.part("embedded-index")),
+    pytest.param("vectors", marks=pytest.mark.part("embedded-index")),
     pytest.param("file", marks=pytest.mark.part("embedded-index", "ingestion")),
 ]
 AZURE = pytest.param("Azure AI Search", marks=pytest.mark.part("azure-search", "azure-ingestion"))

@@ -21,7 +21,7 @@ from shared.retrieval.azure_search.client import make_index
 from shared.retrieval.azure_search.index_fields import IndexFields
 from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 from shared.retrieval.base import Retriever
-from shared.retrieval.sqlite.retriever import SqliteRetriever
+from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
 from shared.retrieval.sqlite.schema import IndexMeta
 from tests.support.fake_search import SELECTS, FakeSearch
 from tests.support.search_writer import FakeCredential, run_transport, tls_contexts
@@ -51,6 +51,16 @@ def ids(sources: Sequence[Source]) -> list[str]:
 @contextmanager
 def memory_index(passages: Sequence[Source], _folder: Path) -> Iterator[Run]:
     with closing(SqliteRetriever(passages)) as index:
+        yield lambda work: asyncio.run(run_with(index, work))
+
+
+@contextmanager
+def vectors_index(passages: Sequence[Source], _folder: Path) -> Iterator[Run]:
+    async def embed(texts: Sequence[str]) -> list[list[float]]:
+        return [[1.0, 2.0] for _ in texts]
+
+    vectors = {each.id: [1.0, 2.0] for each in passages}
+    with closing(SqliteRetriever(passages, Embedding("m", embed), vectors=vectors)) as index:
         yield lambda work: asyncio.run(run_with(index, work))
 
 
@@ -141,6 +151,7 @@ def run_fake_search(
 INDEXES: Mapping[str, MakeIndex] = {
     "memory": memory_index,
     "file": file_index,
+    "vectors": vectors_index,
     "Azure AI Search": azure_search(IndexFields()),
     "own field names": azure_search(OWN_NAMES),
     "sourcefile not filterable": azure_search(

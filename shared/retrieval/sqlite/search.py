@@ -19,7 +19,7 @@ from shared.retrieval.base import MAX_IMAGES, FilePart, distinct
 from shared.retrieval.sqlite.connections import OpenIndex
 from shared.retrieval.sqlite.ranking import count_reranked, fuse, relevance, rerank
 from shared.retrieval.sqlite.schema import fetch_text, parse_rows
-from shared.retrieval.sqlite.vectors import Similarities
+from shared.retrieval.sqlite.vectors import Reader, Similarities
 from shared.text import fts_queries, join_fts_queries, shorten_fts_query
 
 CANDIDATES = 100  # passages of a search, of which those with the same text count once
@@ -63,13 +63,6 @@ TEXT_SEARCH_IN_RARE = TEXT_SEARCH.replace(
 )
 COUNT_MATCHES = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
 ALLOWED_KEYS = f"SELECT passage.key FROM passage WHERE {ALLOWED}"
-# Those that a user may see of the passages that are not public: here the user's rows are looked up.
-READABLE_KEYS = """
-SELECT passage FROM reader WHERE kind = 'oid' AND name = :oid
-UNION ALL
-SELECT passage FROM reader
-WHERE kind = 'group' AND name IN (SELECT value FROM json_each(:groups))
-"""
 TERMS = "SELECT body FROM words WHERE rowid = ?"
 PASSAGE_ID = "SELECT id FROM passage WHERE key = ?"
 PASSAGE = """
@@ -118,15 +111,34 @@ class SearchQuery:
     @property
     def filter_values(self) -> dict[str, Any]:
         """The values of the parameters of `ALLOWED`."""
-        overrides, user = self.overrides, self.user
-        groups = user.groups if overrides.use_groups_security_filter and user.oid else ()
         return {
-            "include_category": overrides.include_category,
-            "exclude_category": overrides.exclude_category,
-            "oid": user.oid if overrides.use_oid_security_filter else None,
-            "groups": json.dumps(groups),
+            "include_category": self.overrides.include_category,
+            "exclude_category": self.overrides.exclude_category,
+            "oid": self._oid,
+            "groups": json.dumps(self._groups),
             "sourcefiles": None if self.sourcefiles is None else json.dumps(self.sourcefiles),
         }
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it leaves out passages that the user may see."""
+        options = self.overrides.include_category, self.overrides.exclude_category
+        return any(each is not None for each in (*options, self.sourcefiles))
+
+    @property
+    def readers(self) -> tuple[Reader, ...]:
+        """The names by which the user may see passages that are not public."""
+        groups = tuple(("group", name) for name in self._groups)
+        return groups if self._oid is None else (("oid", self._oid), *groups)
+
+    @property
+    def _oid(self) -> str | None:
+        return self.user.oid if self.overrides.use_oid_security_filter else None
+
+    @property
+    def _groups(self) -> tuple[str, ...]:
+        uses_groups = self.overrides.use_groups_security_filter and self.user.oid
+        return self.user.groups if uses_groups else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,11 +274,11 @@ def _compare(
     connection: sqlite3.Connection, index: OpenIndex, query: SearchQuery, vector: Sequence[float]
 ) -> Similarities:
     """Compare a vector with those of the passages that the user may see."""
-    values, vectors = query.filter_values, index.vectors(connection)
-    filters = ("include_category", "exclude_category", "sourcefiles")
-    filtered = any(values[name] is not None for name in filters)
-    rows = connection.execute(ALLOWED_KEYS if filtered else READABLE_KEYS, values)
-    return vectors.compare(vector, [key for (key,) in rows], with_public=not filtered)
+    vectors = index.vectors(connection)
+    if not query.is_limited:
+        return vectors.compare(vector, vectors.visible(query.readers))
+    rows = connection.execute(ALLOWED_KEYS, query.filter_values)
+    return vectors.compare(vector, vectors.having([key for (key,) in rows]))
 
 
 def _sort_by_score(connection: sqlite3.Connection, scored: ScoredKeys) -> ScoredKeys:

@@ -6,9 +6,11 @@ Needs numpy, which is not deployed by default, so functions import it when they 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from shared.retrieval.sqlite.schema import parse_rows
@@ -22,6 +24,10 @@ VECTORS = """
 SELECT vector.passage, scale, data, public FROM vector
 LEFT JOIN passage ON passage.key = vector.passage ORDER BY vector.passage
 """
+READERS = "SELECT kind, name, passage FROM reader JOIN vector USING (passage) ORDER BY kind, name"
+
+Reader = tuple[str, str]
+"""The kind of who may see a passage, `oid` or `group`, and the name."""
 
 
 def is_available() -> bool:
@@ -86,16 +92,25 @@ class Vectors:
     scales: NDArray[np.float64]
     components: NDArray[np.int8]
     public: NDArray[np.bool_]  # whether everybody may see the passage
+    readers: Mapping[Reader, NDArray[np.int32]]  # the rows of the passages that each may see
 
-    def compare(
-        self, vector: Sequence[float], allowed: Collection[int], with_public: bool
-    ) -> Similarities:
-        """Return the cosines of a vector with those of the passages `allowed`, and public ones."""
+    def visible(self, readers: Iterable[Reader]) -> NDArray[np.bool_]:
+        """Return which rows are public, or may be seen by any of these readers."""
+        visible = self.public.copy()
+        for reader in readers:
+            if (rows := self.readers.get(reader)) is not None:
+                visible[rows] = True
+        return visible
+
+    def having(self, keys: Sequence[int]) -> NDArray[np.bool_]:
+        """Return which rows are those of passages with these keys."""
         import numpy as np
 
-        rows = self.public.copy() if with_public else np.zeros(len(self.keys), np.bool_)
-        rows |= np.isin(self.keys, np.fromiter(allowed, np.int64, len(allowed)))
-        return Similarities(self.keys[rows], self._cosines(vector)[rows])
+        return np.isin(self.keys, np.asarray(keys, np.int64))
+
+    def compare(self, vector: Sequence[float], selected: NDArray[np.bool_]) -> Similarities:
+        """Return the cosines of a vector with those of the selected rows."""
+        return Similarities(self.keys[selected], self._cosines(vector)[selected])
 
     def _cosines(self, vector: Sequence[float]) -> NDArray[np.float64]:
         import numpy as np
@@ -145,4 +160,8 @@ def load_vectors(connection: sqlite3.Connection, dimensions: int) -> Vectors:
         for index, (key, scale, data, is_public) in enumerate(rows):
             keys[index], scales[index], public[index] = key, scale, is_public == 1
             components[index] = np.frombuffer(data, np.int8)
-    return Vectors(keys, scales, components, public)
+        readers = {
+            reader: np.searchsorted(keys, [row[2] for row in group]).astype(np.int32)
+            for reader, group in groupby(connection.execute(READERS), key=itemgetter(0, 1))
+        }
+    return Vectors(keys, scales, components, public, readers)
