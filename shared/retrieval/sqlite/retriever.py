@@ -39,8 +39,8 @@ from shared.retrieval.sqlite.connections import (
     build_in_memory,
 )
 from shared.retrieval.sqlite.schema import IndexMeta
-from shared.retrieval.sqlite.search import SearchQuery
-from shared.retrieval.sqlite.vectors import is_available
+from shared.retrieval.sqlite.search import SearchQuery, TextScores
+from shared.retrieval.sqlite.vectors import Similarities, is_available
 
 T = TypeVar("T")
 
@@ -271,27 +271,41 @@ async def _search_with_vector(
     """Search by vector or hybrid, or by text if the embedding model fails for the moment.
 
     A hybrid search tells the relevance of the best passages. The text search runs while the query's
-    vector is made.
+    vector is made and compared.
     """
     mode = query.overrides.retrieval_mode or "hybrid"
     report = SearchReport(mode, has_images=index.has_images)
-    embedded = asyncio.create_task(_embed(embedding.embed, query.text, mode, index.meta.dimensions))
+    compared = asyncio.create_task(_compare(index, query, embedding, mode))
     await asyncio.sleep(0)  # the call begins: on Python 3.14 a thread can be done before it
     try:
-        by_text = None
-        if mode == "hybrid":
-            by_text = await asyncio.to_thread(search.text_candidates, index, query)
-        vector = await embedded
+        by_text, similarities = await asyncio.gather(_find_by_text(index, query, mode), compared)
     finally:
-        embedded.cancel()
-    if vector is None:
+        compared.cancel()
+    if similarities is None:
         return await asyncio.to_thread(_search_text, index, query, EMBEDDING_FAILED)
     if by_text is None:
-        sources = await asyncio.to_thread(search.vector_search, index, query, vector)
+        sources = await asyncio.to_thread(search.vector_search, index, query, similarities)
         return _to_result(query, sources, report)
-    values = query, vector, by_text, embedding.weight
+    values = query, similarities, by_text, embedding.weight
     sources, relevance = await asyncio.to_thread(search.hybrid_search, index, *values)
     return _to_result(query, sources, report, relevance)
+
+
+async def _find_by_text(index: OpenIndex, query: SearchQuery, mode: str) -> TextScores | None:
+    """Return the candidates of the text search; None if the search is by vectors alone."""
+    if mode != "hybrid":
+        return None
+    return await asyncio.to_thread(search.text_candidates, index, query)
+
+
+async def _compare(
+    index: OpenIndex, query: SearchQuery, embedding: Embedding, mode: str
+) -> Similarities | None:
+    """Compare the query with the passages; None if a hybrid search has to go on by words."""
+    vector = await _embed(embedding.embed, query.text, mode, index.meta.dimensions)
+    if vector is None:
+        return None
+    return await asyncio.to_thread(search.compare, index, query, vector)
 
 
 async def _embed(embed: Embed, query: str, mode: str, dimensions: int) -> Sequence[float] | None:

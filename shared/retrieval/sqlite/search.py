@@ -174,19 +174,32 @@ def text_candidates(index: OpenIndex, query: SearchQuery) -> TextScores:
         return TextScores(scored, BM25_FACTOR * sum(weights))
 
 
+def compare(index: OpenIndex, query: SearchQuery, vector: Sequence[float]) -> Similarities:
+    """Compare a vector with those of the passages that the user may see.
+
+    Raises IndexReplaced, ChatErrors.
+    """
+    with index.connection() as connection:
+        vectors = index.vectors(connection)
+        if not query.is_limited:
+            return vectors.compare(vector, vectors.visible(query.readers))
+        rows = connection.execute(ALLOWED_KEYS, query.filter_values)
+        return vectors.compare(vector, vectors.having([key for (key,) in rows]))
+
+
 def vector_search(
-    index: OpenIndex, query: SearchQuery, vector: Sequence[float]
+    index: OpenIndex, query: SearchQuery, similarities: Similarities
 ) -> tuple[Source, ...]:
     """Return the passages nearest to a vector. Raises IndexReplaced, ChatErrors."""
     with index.connection() as connection:
-        nearest = _compare(connection, index, query, vector).nearest(CANDIDATES)
+        nearest = similarities.nearest(CANDIDATES)
         return _read_sources(connection, _sort_by_score(connection, nearest), query)
 
 
 def hybrid_search(
     index: OpenIndex,
     query: SearchQuery,
-    vector: Sequence[float],
+    similarities: Similarities,
     by_text: TextScores,
     weight: float,
 ) -> tuple[tuple[Source, ...], float]:
@@ -194,12 +207,11 @@ def hybrid_search(
 
     `weight` is that of the vector, relative to the text. Raises IndexReplaced, ChatErrors.
     """
+    shares = by_text.shares()
+    cosines = similarities.relative(
+        [*shares.keys() | {key for key, _ in similarities.nearest(CANDIDATES)}]
+    )
     with index.connection() as connection:
-        similarities = _compare(connection, index, query, vector)
-        shares = by_text.shares()
-        cosines = similarities.relative(
-            [*shares.keys() | {key for key, _ in similarities.nearest(CANDIDATES)}]
-        )
         scored = _sort_by_score(connection, fuse(shares, cosines, weight))
         sources = _read_sources(connection, scored, query)
     return sources, relevance(shares, cosines, len(similarities.keys))
@@ -268,17 +280,6 @@ def _rare_terms(counts: Mapping[str, int]) -> list[str]:
     totals = accumulate(count for _, count in by_count)
     rare = [term for (term, _), total in zip(by_count, totals, strict=True) if total <= MAX_RANKED]
     return rare or [by_count[0][0]]
-
-
-def _compare(
-    connection: sqlite3.Connection, index: OpenIndex, query: SearchQuery, vector: Sequence[float]
-) -> Similarities:
-    """Compare a vector with those of the passages that the user may see."""
-    vectors = index.vectors(connection)
-    if not query.is_limited:
-        return vectors.compare(vector, vectors.visible(query.readers))
-    rows = connection.execute(ALLOWED_KEYS, query.filter_values)
-    return vectors.compare(vector, vectors.having([key for (key,) in rows]))
 
 
 def _sort_by_score(connection: sqlite3.Connection, scored: ScoredKeys) -> ScoredKeys:
