@@ -276,7 +276,6 @@ async def _search_with_vector(
     mode = query.overrides.retrieval_mode or "hybrid"
     report = SearchReport(mode, has_images=index.has_images)
     compared = asyncio.create_task(_compare(index, query, embedding, mode))
-    await asyncio.sleep(0)  # the call begins: on Python 3.14 a thread can be done before it
     try:
         by_text, similarities = await asyncio.gather(_find_by_text(index, query, mode), compared)
     finally:
