@@ -82,11 +82,12 @@ class OpenIndex:
                 return
         connection.close()
 
-    def vectors(self, connection: sqlite3.Connection) -> Vectors:
-        """The vectors of the index, loaded at the first call."""
+    def vectors(self) -> Vectors:
+        """The vectors of the index, loaded at the first call. Raises IndexReplaced, ChatErrors."""
         with self.lock:
             if self.cached_vectors is None:
-                self.cached_vectors = load_vectors(connection, self.meta.dimensions)
+                with self.connection() as connection:
+                    self.cached_vectors = load_vectors(connection, self.meta.dimensions)
             return self.cached_vectors
 
     def close(self) -> None:

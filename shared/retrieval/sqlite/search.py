@@ -179,20 +179,21 @@ def compare(index: OpenIndex, query: SearchQuery, vector: Sequence[float]) -> Si
 
     Raises IndexReplaced, ChatErrors.
     """
+    vectors = index.vectors()
+    if not query.is_limited:
+        return vectors.compare(vector, vectors.visible(query.readers))
     with index.connection() as connection:
-        vectors = index.vectors(connection)
-        if not query.is_limited:
-            return vectors.compare(vector, vectors.visible(query.readers))
         rows = connection.execute(ALLOWED_KEYS, query.filter_values)
-        return vectors.compare(vector, vectors.having([key for (key,) in rows]))
+        selected = vectors.having([key for (key,) in rows])
+    return vectors.compare(vector, selected)
 
 
 def vector_search(
     index: OpenIndex, query: SearchQuery, similarities: Similarities
 ) -> tuple[Source, ...]:
     """Return the passages nearest to a vector. Raises IndexReplaced, ChatErrors."""
+    nearest = similarities.nearest(CANDIDATES)
     with index.connection() as connection:
-        nearest = similarities.nearest(CANDIDATES)
         return _read_sources(connection, _sort_by_score(connection, nearest), query)
 
 
