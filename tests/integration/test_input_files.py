@@ -15,7 +15,7 @@ from shared.domain.overrides import Overrides
 from shared.domain.request import User
 from shared.rag.documents import NOT_WHOLE
 from shared.rag.whole_documents import MAX_TOKENS
-from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
+from shared.retrieval.sqlite.retriever import SqliteRetriever
 from tests.support.calls import ANNA, ask, call
 from tests.support.fakes import PLUS, STANDARD
 from tests.support.input_files import (
@@ -28,6 +28,7 @@ from tests.support.input_files import (
     Files,
     body_of,
 )
+from tests.support.vector_index import index_with_equal_vectors
 
 OWN = Overrides(use_oid_security_filter=True)
 
@@ -79,8 +80,7 @@ def test_long_file_searched_by_words_alone_has_a_note(files: Files, route: str) 
     id = files.add("anna", "animals.md", TEXT)
     list_all = files.uploads.passages.list_passages(User("anna"), f"{id}/animals.md", OWN)
     passages = asyncio.run(list_all)
-    vectors = {each.id: [1.0, 2.0] for each in passages}
-    files.uploads.passages = SqliteRetriever(passages, Embedding("m", embed), vectors=vectors)
+    files.uploads.passages = index_with_equal_vectors(*passages, embed=embed)
     files.model.max_prompt_tokens = 2000
     answer = files.ask(route, id)
 

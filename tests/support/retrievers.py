@@ -21,11 +21,12 @@ from shared.retrieval.azure_search.client import make_index
 from shared.retrieval.azure_search.index_fields import IndexFields
 from shared.retrieval.azure_search.retriever import AzureSearchRetriever
 from shared.retrieval.base import Retriever
-from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
+from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.retrieval.sqlite.schema import IndexMeta
 from tests.support.fake_search import SELECTS, FakeSearch
 from tests.support.search_writer import FakeCredential, run_transport, tls_contexts
 from tests.support.upstream import run_upstream
+from tests.support.vector_index import index_with_equal_vectors
 
 Work = Callable[[Retriever], Coroutine[Any, Any, Any]]
 Run = Callable[[Work], Any]
@@ -56,11 +57,7 @@ def memory_index(passages: Sequence[Source], _folder: Path) -> Iterator[Run]:
 
 @contextmanager
 def vectors_index(passages: Sequence[Source], _folder: Path) -> Iterator[Run]:
-    async def embed(texts: Sequence[str]) -> list[list[float]]:
-        return [[1.0, 2.0] for _ in texts]
-
-    vectors = {each.id: [1.0, 2.0] for each in passages}
-    with closing(SqliteRetriever(passages, Embedding("m", embed), vectors=vectors)) as index:
+    with closing(index_with_equal_vectors(*passages)) as index:
         yield lambda work: asyncio.run(run_with(index, work))
 
 

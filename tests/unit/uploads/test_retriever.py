@@ -15,12 +15,13 @@ from shared.domain.events import Source
 from shared.domain.overrides import UNSET, Overrides
 from shared.domain.request import User
 from shared.retrieval.base import Embed, IndexStatistics, SearchResult
-from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever
+from shared.retrieval.sqlite.retriever import SqliteRetriever
 from shared.uploads.folder.records import INDEX
 from shared.uploads.retriever import FEWEST_PASSAGES, UploadsRetriever
 from shared.uploads.search import NOT_SEARCHED
 from tests.support.fakes import FakeRetriever
 from tests.support.uploads import LIMITS, UploadsFolder
+from tests.support.vector_index import embed, index_with_equal_vectors
 
 ANNA, BEN, NOBODY = User("anna"), User("ben"), User()
 SHARED = (
@@ -191,17 +192,8 @@ def test_failure_of_the_shared_index_is_raised(folder: UploadsFolder) -> None:
         asyncio.run(retriever.search(ANNA, "vacation", UNSET))
 
 
-async def embed(texts: Sequence[str]) -> list[list[float]]:
-    return [[1.0, 2.0] for _ in texts]
-
-
 async def fail(texts: Sequence[str]) -> list[list[float]]:
     raise TooManyRequests(cause="m: status 429")
-
-
-def with_vectors(embed: Embed, *sources: Source) -> SqliteRetriever:
-    vectors = {each.id: [1.0, 2.0] for each in sources}
-    return SqliteRetriever(sources, Embedding("m", embed), vectors=vectors)
 
 
 @pytest.mark.parametrize(("shared", "own"), [(fail, fail), (embed, fail), (fail, embed)])
@@ -210,7 +202,10 @@ def test_failing_embedding_model_is_one_note(
 ) -> None:
     (name,) = (upload.sourcefile for upload in folder.uploads_of("anna"))
     mine = Source("own", "My vacation is in June.", name, name, oids=("anna",))
-    indexes = with_vectors(shared, *SHARED), with_vectors(own, mine)
+    indexes = (
+        index_with_equal_vectors(*SHARED, embed=shared),
+        index_with_equal_vectors(mine, embed=own),
+    )
     retriever = UploadsRetriever(*indexes, folder.store)
     result = asyncio.run(retriever.search(ANNA, "vacation", UNSET))
     by_name = asyncio.run(retriever.search_documents(ANNA, "vacation", [name], UNSET))

@@ -31,12 +31,13 @@ from shared.domain.request import User
 from shared.retrieval.base import SearchResult
 from shared.retrieval.sqlite.connections import build_in_memory
 from shared.retrieval.sqlite.ranking import RERANKED
-from shared.retrieval.sqlite.retriever import Embedding, SqliteRetriever, read_passages
+from shared.retrieval.sqlite.retriever import SqliteRetriever, read_passages
 from shared.retrieval.sqlite.schema import IndexMeta
 from shared.retrieval.sqlite.search import MAX_RANKED, SearchQuery, text_search
 from shared.settings import SHARED_FOLDER
 from shared.text import MAX_TERMS, extract_terms, fts_queries, join_fts_queries
 from tests.support.fuzz import FUZZ
+from tests.support.vector_index import index_with_equal_vectors
 
 SAMPLES = SHARED_FOLDER / "data" / "samples.jsonl"
 NOBODY = User()
@@ -435,10 +436,6 @@ def test_the_cost_of_a_search_does_not_depend_on_how_much_the_user_may_see() -> 
     assert count_steps([*many, *few], "dental", in_many) < 2 * count_steps(own, "dental", in_one)
 
 
-async def embed(texts: Sequence[str]) -> list[list[float]]:
-    return [[1.0, 2.0] for _ in texts]
-
-
 DENTAL = [passage(f"Dental {name}.", name) for name in ("care", "crowns", "implants")]
 
 
@@ -448,8 +445,7 @@ def search_dental(error: ChatError, **overrides: Any) -> SearchResult:
     async def fail(texts: Sequence[str]) -> list[list[float]]:
         raise error
 
-    vectors = {each.id: [1.0, 2.0] for each in DENTAL}
-    with closing(SqliteRetriever(DENTAL, Embedding("m", fail), vectors=vectors)) as index:
+    with closing(index_with_equal_vectors(*DENTAL, embed=fail)) as index:
         return asyncio.run(index.search(NOBODY, "dental crowns", Overrides(**overrides)))
 
 
@@ -508,7 +504,6 @@ def test_a_user_sees_public_passages_and_those_that_an_enabled_filter_matches(
         for name, (oids, groups) in READERS.items()
     ]
     passages.append(passage("Dental.", "of no category"))
-    vectors = {each.id: [1.0, 2.0] for each in passages}
     options: dict[str, Any] = {
         "use_oid_security_filter": by_oid,
         "use_groups_security_filter": by_group,
@@ -516,7 +511,7 @@ def test_a_user_sees_public_passages_and_those_that_an_enabled_filter_matches(
         "include_category": category,
     }
     user = USERS[who]
-    with closing(SqliteRetriever(passages, Embedding("m", embed), vectors=vectors)) as index:
+    with closing(index_with_equal_vectors(*passages)) as index:
         result = asyncio.run(index.search(user, "dental", Overrides(top=50, **options)))
     expected = [name for name in READERS if may_see(user, name, bool(by_oid), bool(by_group))]
 
